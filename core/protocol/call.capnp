@@ -1,0 +1,49 @@
+@0x99204376d8449f44;
+# The call plane: each link frame is one flat message with this root.
+
+using Cxx = import "/capnp/c++.capnp";
+using Common = import "common.capnp";
+$Cxx.namespace("troupe::wire");
+
+struct Hop {
+  # One blocked caller: the actor, and the call it waits for.
+  actor @0 :UInt64;
+  call @1 :UInt64;
+}
+
+struct Frame {
+  id @0 :UInt64;            # the caller's number of the call, unique on its link
+  union {
+    call :group {
+      actor @1 :UInt64;
+      incarnation @2 :UInt32;
+      method @3 :UInt16;    # ordinal in the class's table
+      oneWay @4 :Bool;
+      deadline @5 :UInt32;  # milliseconds left, 0: none
+      credit @6 :UInt32;    # items a streaming method may send ahead
+      trace @7 :UInt64;
+      args @8 :Data;
+      chain @9 :List(Hop);  # callers that may be waiting for this call, outermost first
+    }
+    value @10 :Data;        # reply: the encoded result; ends a stream
+    failure @11 :Common.Failure;  # reply: the call failed
+    item @12 :Data;         # next value of a stream
+    credit @13 :UInt32;     # the consumer takes that many more items
+    cancel @14 :Void;       # the caller is no longer interested
+  }
+}
+
+struct LinkHello {
+  # First message of a caller after it has proved that it knows the token.
+  protocol @0 :UInt32;
+  fingerprint @1 :UInt64;   # of the executable; both sides must be equal
+  job @2 :UInt64;
+  caller @3 :UInt64;        # process ids
+  callee @4 :UInt64;
+  shared @5 :Bool;          # rings in shared memory follow as file descriptors
+}
+
+struct LinkWelcome {
+  accepted @0 :Bool;
+  failure @1 :Common.Failure;
+}

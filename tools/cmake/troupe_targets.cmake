@@ -1,0 +1,43 @@
+# troupe_library(NAME SOURCES … DEPENDS …): one layer of the house, a static library.
+function(troupe_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;PRIVATE" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+  target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE})
+endfunction()
+
+# troupe_schemas(NAME FILES…): generates C++ from Cap'n Proto schemas under core/protocol.
+function(troupe_schemas name)
+  set(outputs "")
+  foreach(file ${ARGN})
+    set(cpp ${CMAKE_BINARY_DIR}/core/protocol/${file}.c++)
+    set(header ${CMAKE_BINARY_DIR}/core/protocol/${file}.h)
+    add_custom_command(
+      OUTPUT ${cpp} ${header}
+      COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/core/protocol
+      COMMAND capnp compile --src-prefix=${CMAKE_SOURCE_DIR}/core/protocol -I${CMAKE_SOURCE_DIR}
+              -oc++:${CMAKE_BINARY_DIR}/core/protocol ${CMAKE_SOURCE_DIR}/core/protocol/${file}
+      DEPENDS ${CMAKE_SOURCE_DIR}/core/protocol/${file}
+      COMMENT "capnp ${file}")
+    list(APPEND outputs ${cpp})
+  endforeach()
+  add_library(${name} STATIC ${outputs})
+  target_include_directories(${name} PUBLIC ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${name} PUBLIC CapnProto::capnp-rpc CapnProto::capnp CapnProto::kj-async CapnProto::kj)
+  target_compile_options(${name} PRIVATE -w)
+endfunction()
+
+# Target `headers`: compiles every header of the house alone.
+function(troupe_check_headers)
+  file(GLOB_RECURSE headers RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS core/*.h gcs/*.h runtime/*.h actors/*.h
+       tools/*.h)
+  set(sources "")
+  foreach(header ${headers})
+    string(REPLACE "/" "_" name ${header})
+    set(source ${CMAKE_BINARY_DIR}/headers/${name}.cpp)
+    file(CONFIGURE OUTPUT ${source} CONTENT "#include \"${header}\"\n#include \"${header}\"  // twice: guards\n")
+    list(APPEND sources ${source})
+  endforeach()
+  add_library(headers OBJECT EXCLUDE_FROM_ALL ${sources})
+  target_link_libraries(headers PRIVATE troupe_actors troupe_gcs troupe_runtime troupe_core)
+endfunction()
