@@ -30,6 +30,7 @@ struct Frame {
     item @12 :Data;         # next value of a stream
     credit @13 :UInt32;     # the consumer takes that many more items
     cancel @14 :Void;       # the caller is no longer interested
+    gone @15 :Common.Failure;     # reply: that incarnation does not live here (any more); the call did not run
   }
 }
 
@@ -41,6 +42,7 @@ struct LinkHello {
   caller @3 :UInt64;        # process ids
   callee @4 :UInt64;
   shared @5 :Bool;          # rings in shared memory follow as file descriptors
+  lane @6 :UInt16;          # which lane of the callee
 }
 
 struct LinkWelcome {

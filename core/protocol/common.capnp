@@ -30,6 +30,7 @@ struct Endpoint {
   unixPath @3 :Text;
   tcpHost @4 :Text;
   tcpPort @5 :UInt16;
+  lane @6 :UInt16;          # the lane of the process that holds the actor
 }
 
 enum Isolation { process @0; light @1; }

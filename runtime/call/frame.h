@@ -1,0 +1,61 @@
+// Frames of the call plane: builds and parses wire::Frame messages (core/protocol/call.capnp) in place. A frame is one
+// Cap'n Proto segment without the stream's segment table: the link knows its length.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/base/error.h"
+
+namespace troupe {
+
+// One caller that may be waiting: the actor and the call it made.
+struct Hop {
+  ActorId actor;
+  std::uint64_t call = 0;
+  bool operator==(const Hop&) const = default;
+};
+
+enum class FrameKind : std::uint8_t { call, value, failure, item, credit, cancel, gone, unknown };
+
+struct CallHeader {
+  std::uint64_t id = 0;
+  ActorId actor;
+  std::uint32_t incarnation = 0;
+  std::uint16_t method = 0;
+  bool one_way = false;
+  std::uint32_t deadline_ms = 0;  // left, 0: none
+  std::uint32_t credit = 0;
+  std::uint64_t trace = 0;
+};
+
+// Sizes are in bytes and exact; the write functions fill zeroed, 8-aligned memory of that size.
+std::size_t call_size(std::size_t args, std::size_t chain);
+void write_call(std::byte* to, std::size_t size, const CallHeader& header, std::span<const std::byte> args,
+                std::span<const Hop> chain);
+
+// Replies and stream items carry bytes.
+std::size_t bytes_size(std::size_t bytes);
+void write_bytes(std::byte* to, std::size_t size, FrameKind kind, std::uint64_t id, std::span<const std::byte> bytes);
+
+std::size_t short_size();
+void write_credit(std::byte* to, std::size_t size, std::uint64_t id, std::uint32_t credit);
+void write_cancel(std::byte* to, std::size_t size, std::uint64_t id);
+
+// A failure message of its own (kind failure or gone), since its size is known only when it is built.
+std::vector<std::uint64_t> failure_frame(FrameKind kind, std::uint64_t id, const Error& error);
+
+// A parsed frame; spans point into the frame's memory.
+struct FrameView {
+  FrameKind kind = FrameKind::unknown;
+  CallHeader call;  // `id` always, the rest for calls
+  std::uint32_t credit = 0;
+  std::span<const std::byte> bytes;  // args, value or item
+};
+
+// Parses the frame; false when it is not a well-formed message. `chain` receives a call's chain and `error` a failure.
+bool parse_frame(std::span<const std::byte> frame, FrameView& view, std::vector<Hop>& chain, Error& error);
+
+}  // namespace troupe
