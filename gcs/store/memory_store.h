@@ -1,0 +1,42 @@
+// A store without durability, for tests. Its writes are done when the test says so, or at once.
+#pragma once
+
+#include <deque>
+#include <map>
+
+#include "gcs/store/store.h"
+
+namespace troupe::gcs {
+
+class MemoryStore : public Store {
+ public:
+  void load(Loaded done) override;
+  void write(Batch batch, Written done) override;
+  std::string state() const override { return "in memory"; }
+
+  // Writes wait for finish() or fail().
+  void hold() { held_ = true; }
+  void resume();
+  bool finish_one();
+  bool fail_one(Error error);
+  std::size_t waiting() const { return waiting_.size(); }
+  const std::map<std::string, std::string>& table(StoreTable table) const {
+    return tables_[static_cast<std::size_t>(table)];
+  }
+  void put(StoreTable table, const std::string& key, std::string value);
+  std::size_t batches() const { return batches_; }
+
+ private:
+  struct Waiting {
+    Batch batch;
+    Written done;
+  };
+  void apply(const Batch& batch);
+
+  std::array<std::map<std::string, std::string>, kStoreTables> tables_;
+  std::deque<Waiting> waiting_;
+  std::size_t batches_ = 0;
+  bool held_ = false;
+};
+
+}  // namespace troupe::gcs

@@ -1,0 +1,50 @@
+// Where the head's records lie durably: a few tables of key → value.
+//
+// Owner: the head command. Thread: the control thread; callbacks run on it, possibly inside the call.
+// Writes take effect whole, in the order given, or fail with an Error; after a failure a write may still have
+// taken effect, so the caller writes the newest values of its keys again.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+
+namespace troupe::gcs {
+
+enum class StoreTable : std::uint8_t { nodes, jobs, actors, counters, quarantine };
+inline constexpr std::size_t kStoreTables = 5;
+const char* to_string(StoreTable table);
+
+struct Write {
+  StoreTable table;
+  std::string key;
+  std::optional<std::string> value;  // none: erase
+};
+using Batch = std::vector<Write>;
+
+struct Entry {
+  std::string key;
+  std::string value;
+};
+using Tables = std::array<std::vector<Entry>, kStoreTables>;
+
+class Store {
+ public:
+  using Written = std::function<void(Result<void>)>;
+  using Loaded = std::function<void(Result<Tables>)>;
+
+  virtual ~Store() = default;
+
+  virtual void load(Loaded done) = 0;
+  virtual void write(Batch batch, Written done) = 0;  // `done` when durable
+  virtual std::string state() const = 0;              // for people: "ready", "redis is away since 3 s: …"
+
+  // Set when another head has taken the store over: this one must end.
+  virtual bool fenced() const { return false; }
+};
+
+}  // namespace troupe::gcs
