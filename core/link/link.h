@@ -3,8 +3,8 @@
 //
 // Owner and thread: a lane owns its links and uses them under its baton, so no member is called concurrently.
 // Lifetime: frames that the peer published before it died are still delivered, then `closed()` turns true.
-// Limits: one frame at most kMaxFrame bytes; what does not fit the ring or socket waits in a backlog of at most
-// `backlog_limit` bytes, beyond which begin_frame refuses.
+// Limits: one frame at most kMaxFrame bytes; what does not fit the ring or socket waits in a backlog of at
+// most `backlog_limit` bytes, beyond which begin_frame refuses.
 #pragma once
 
 #include <cstddef>
@@ -30,9 +30,9 @@ class Link {
 
   virtual ~Link() = default;
 
-  // Starts a frame of exactly `size` bytes (a multiple of 8, at most kMaxFrame). Returns zeroed, 8-aligned memory to
-  // fill, or nullptr when the backlog is full or the link is closed. Each begin is followed by end_frame, with
-  // nothing in between.
+  // Starts a frame of exactly `size` bytes (a multiple of 8, at most kMaxFrame). Returns zeroed, 8-aligned
+  // memory to fill, or nullptr when the backlog is full or the link is closed. Each begin is followed by
+  // end_frame, with nothing in between.
   virtual std::byte* begin_frame(std::size_t size) = 0;
   virtual void end_frame() = 0;
 
@@ -42,7 +42,8 @@ class Link {
   // Hands up to `max_frames` frames to `sink` and returns how many. Never blocks. Moves backlog on as well.
   virtual std::size_t receive(Sink& sink, std::size_t max_frames) = 0;
 
-  // Before its lane sleeps: asks the peer to ring. False when frames have arrived meanwhile: do not sleep.
+  // Before its lane sleeps: flushes, and asks the peer to ring. False when frames have arrived meanwhile, or
+  // space for the backlog: do not sleep, nothing stays asked.
   virtual bool prepare_sleep() = 0;
   // After its lane woke, before the next receive.
   virtual void cancel_sleep() = 0;
@@ -52,9 +53,9 @@ class Link {
   virtual int descriptor() const = 0;
   virtual void on_ready() = 0;
 
-  virtual bool closed() const = 0;            // and nothing is left to receive
+  virtual bool closed() const = 0;  // and nothing is left to receive
   virtual std::string close_reason() const = 0;
-  virtual std::size_t backlog() const = 0;    // bytes that wait to be taken by ring or socket
+  virtual std::size_t backlog() const = 0;            // bytes that wait to be taken by ring or socket
   virtual void close(const std::string& reason) = 0;  // this side; the peer sees it as a death
 };
 
