@@ -1,0 +1,91 @@
+// The head's records in Redis: one hash for each table, a batch as one atomic script checked against a token.
+//
+// The token says who owns the store. Every connection brings a new one, so a late batch of an old connection,
+// or of a head that was replaced, is refused. A head that finds another owner is fenced: all its writes fail
+// from then on. While Redis is away writes wait, bounded in number and time, then fail as unavailable; the
+// connection is tried again with a back-off for as long as the object lives. A connection that does not
+// answer within the bound is given up.
+//
+// Owner: the head command. Thread: that of the io_context, which outlives it. Ignores SIGPIPE for the
+// process.
+#pragma once
+
+#include <asio/steady_timer.hpp>
+#include <chrono>
+#include <deque>
+#include <memory>
+
+#include "gcs/store/redis_connection.h"
+#include "gcs/store/store.h"
+
+namespace troupe::gcs {
+
+class RedisStore : public Store {
+ public:
+  struct Options {
+    std::size_t most_waiting = 1000;  // batches
+    std::chrono::milliseconds timeout{10'000};
+    std::chrono::milliseconds first_retry{20};
+    std::chrono::milliseconds slowest_retry{2'000};
+    std::string prefix = "troupe:";
+  };
+
+  RedisStore(asio::io_context& io, RedisAddress address, Options options);
+  RedisStore(asio::io_context& io, RedisAddress address) : RedisStore(io, std::move(address), Options{}) {}
+  ~RedisStore() override;
+
+  void load(Loaded done) override;
+  void write(Batch batch, Written done) override;
+  std::string state() const override;
+  bool fenced() const override { return fenced_; }
+  std::uint64_t connections() const { return generation_; }  // made so far
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Waiting {
+    Batch batch;
+    Written done;
+    Clock::time_point deadline;
+  };
+
+  void connect();
+  void greet();
+  void claim();
+  void claimed(long long verdict);
+  void lost(const std::string& why);
+  void pump();
+  void pump_load();
+  void load_table(std::size_t table);
+  void answered(const redisReply& reply);
+  void fence(const std::string& why);
+  void arm();
+  void expire();
+  void finish_load(Result<Tables> result);
+  std::string key(const char* name) const { return options_.prefix + name; }
+  Error away(const std::string& what) const;
+
+  asio::io_context& io_;
+  RedisAddress address_;
+  Options options_;
+  std::string owner_;  // random
+  std::string token_;
+  std::unique_ptr<RedisConnection> connection_;
+  std::uint64_t generation_ = 0;
+  bool ready_ = false;
+  bool claimed_once_ = false;
+  bool fenced_ = false;
+  bool in_flight_ = false;
+  std::string trouble_ = "not connected yet";
+  Clock::time_point away_since_ = Clock::now();
+  std::chrono::milliseconds retry_;
+  asio::steady_timer retry_timer_;
+  asio::steady_timer deadline_timer_;
+  std::deque<Waiting> waiting_;
+  Loaded loading_;
+  bool load_sent_ = false;
+  Tables loaded_;
+  Clock::time_point load_deadline_;
+  std::shared_ptr<int> alive_ = std::make_shared<int>();  // expires with this, for posted work
+};
+
+}  // namespace troupe::gcs
