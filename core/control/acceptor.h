@@ -9,6 +9,7 @@
 #include <functional>
 #include <string>
 
+#include "core/auth/token.h"
 #include "core/base/log.h"
 #include "core/control/stream.h"
 
@@ -23,7 +24,7 @@ class Acceptor final : private kj::TaskSet::ErrorHandler {
   static constexpr unsigned kMaxUnproven = 256;
   using Handler = std::function<void(kj::Own<SocketStream>)>;
 
-  Acceptor(ControlLoop& loop, UniqueFd listening, std::string token, Handler on_peer);
+  Acceptor(ControlLoop& loop, UniqueFd listening, Token token, Handler on_peer);
   ~Acceptor() noexcept(false);
 
  private:
@@ -34,7 +35,7 @@ class Acceptor final : private kj::TaskSet::ErrorHandler {
   void taskFailed(kj::Exception&& failure) override;
 
   ControlLoop& loop_;
-  std::string token_;
+  Token token_;
   Handler on_peer_;
   RateLimit refusals_{5};
   unsigned unproven_ = 0;
@@ -43,7 +44,7 @@ class Acceptor final : private kj::TaskSet::ErrorHandler {
 };
 
 // Both halves of the proof over a stream; rejected with an Error of kind unauthenticated or unavailable.
-kj::Promise<void> prove_to_server(SocketStream& stream, const std::string& token);
-kj::Promise<void> prove_to_client(SocketStream& stream, const std::string& token);
+kj::Promise<void> prove_to_server(SocketStream& stream, const Token& token);
+kj::Promise<void> prove_to_client(SocketStream& stream, const Token& token);
 
 }  // namespace troupe

@@ -4,7 +4,7 @@
 
 namespace troupe {
 
-RpcListener::RpcListener(ControlLoop& loop, UniqueFd listening, std::string token,
+RpcListener::RpcListener(ControlLoop& loop, UniqueFd listening, Token token,
                          capnp::Capability::Client bootstrap)
     : server_(kj::mv(bootstrap)),
       acceptor_(loop, std::move(listening), std::move(token), [this](kj::Own<SocketStream> stream) {
@@ -20,7 +20,7 @@ RpcConnection::RpcConnection(kj::Own<SocketStream> stream, capnp::Capability::Cl
 }
 
 kj::Promise<kj::Own<SocketStream>> connect_authenticated(ControlLoop& loop, const Address& address,
-                                                         const std::string& token) {
+                                                         const Token& token) {
   auto started = start_connect(address);
   if (!started) return kj_exception(started.error());
   auto stream = kj::heap<SocketStream>(loop, std::move(*started));
@@ -37,7 +37,7 @@ kj::Promise<kj::Own<SocketStream>> connect_authenticated(ControlLoop& loop, cons
   return proved.exclusiveJoin(kj::mv(late)).then([stream = kj::mv(stream)]() mutable { return kj::mv(stream); });
 }
 
-kj::Promise<kj::Own<RpcConnection>> rpc_connect(ControlLoop& loop, const Address& address, const std::string& token,
+kj::Promise<kj::Own<RpcConnection>> rpc_connect(ControlLoop& loop, const Address& address, const Token& token,
                                                 capnp::Capability::Client bootstrap) {
   return connect_authenticated(loop, address, token)
       .then([bootstrap = kj::mv(bootstrap)](kj::Own<SocketStream> stream) mutable {

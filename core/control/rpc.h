@@ -17,7 +17,7 @@ namespace troupe {
 // Serves `bootstrap` to every peer that knows the token.
 class RpcListener {
  public:
-  RpcListener(ControlLoop& loop, UniqueFd listening, std::string token, capnp::Capability::Client bootstrap);
+  RpcListener(ControlLoop& loop, UniqueFd listening, Token token, capnp::Capability::Client bootstrap);
 
  private:
   capnp::TwoPartyServer server_;
@@ -40,8 +40,8 @@ class RpcConnection {
 
 // Connects and proves; rejected with an Error (kj_error.h) of kind unavailable, unauthenticated or invalid_argument.
 kj::Promise<kj::Own<SocketStream>> connect_authenticated(ControlLoop& loop, const Address& address,
-                                                         const std::string& token);
-kj::Promise<kj::Own<RpcConnection>> rpc_connect(ControlLoop& loop, const Address& address, const std::string& token,
+                                                         const Token& token);
+kj::Promise<kj::Own<RpcConnection>> rpc_connect(ControlLoop& loop, const Address& address, const Token& token,
                                                 capnp::Capability::Client bootstrap = nullptr);
 
 }  // namespace troupe

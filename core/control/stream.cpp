@@ -4,6 +4,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <kj/debug.h>
+
 #include <asio/generic/stream_protocol.hpp>
 #include <asio/post.hpp>
 #include <cerrno>

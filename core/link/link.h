@@ -38,6 +38,8 @@ class Link {
 
   // Makes all ended frames visible to the peer: one store (and a doorbell if the peer sleeps), or one write.
   virtual void flush() = 0;
+  // Whether a flush costs no system call while the peer is awake, so that batching gains nothing.
+  virtual bool flush_is_cheap() const { return false; }
 
   // Hands up to `max_frames` frames to `sink` and returns how many. Never blocks. Moves backlog on as well.
   virtual std::size_t receive(Sink& sink, std::size_t max_frames) = 0;

@@ -42,6 +42,7 @@ class RingLink final : public Link {
   std::byte* begin_frame(std::size_t size) override;
   void end_frame() override;
   void flush() override;
+  bool flush_is_cheap() const override { return true; }
   std::size_t receive(Sink& sink, std::size_t max_frames) override;
   bool prepare_sleep() override;
   void cancel_sleep() override;

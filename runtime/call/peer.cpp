@@ -1,0 +1,351 @@
+#include "runtime/call/peer.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "core/base/log.h"
+#include "runtime/call/actor_cell.h"
+#include "runtime/call/call_state.h"
+#include "runtime/call/invocation.h"
+#include "runtime/call/route.h"
+#include "runtime/lane/lane.h"
+
+namespace troupe {
+namespace {
+
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+std::span<const std::byte> bytes_of(const std::vector<std::uint64_t>& words) {
+  return std::as_bytes(std::span(words));
+}
+
+constexpr std::uint32_t slot_of(std::uint64_t id) { return static_cast<std::uint32_t>(id); }
+
+}  // namespace
+
+Peer::Peer(Lane& lane, std::unique_ptr<Link> link, bool serves, bool cheap)
+    : lane_(lane), link_(std::move(link)), serves_(serves), cheap_(cheap) {}
+
+Peer::~Peer() = default;
+
+std::unique_ptr<Peer> Peer::calling(Lane& lane, std::unique_ptr<Link> link, const Place& place) {
+  bool cheap = link->flush_is_cheap();
+  auto peer = std::unique_ptr<Peer>(new Peer(lane, std::move(link), false, cheap));
+  peer->place_ = place;
+  return peer;
+}
+
+std::unique_ptr<Peer> Peer::serving(Lane& lane, std::unique_ptr<Link> link) {
+  bool cheap = link->flush_is_cheap();
+  return std::unique_ptr<Peer>(new Peer(lane, std::move(link), true, cheap));
+}
+
+std::byte* Peer::begin(std::size_t size, const char* what, Error* error) {
+  if (size > kMaxFrame) {
+    if (error != nullptr) {
+      *error = Error(ErrorKind::invalid_argument,
+                     std::string(what) + " of " + std::to_string(size) + " bytes exceeds the limit of " +
+                         std::to_string(kMaxFrame) + " bytes for one message: pass it in pieces");
+    }
+    return nullptr;
+  }
+  std::byte* to = link_->begin_frame(size);
+  if (to == nullptr && error != nullptr) {
+    *error = link_->closed() ? Error(ErrorKind::unavailable, "the link is closed: " + link_->close_reason())
+                             : Error(ErrorKind::overloaded, std::to_string(link_->backlog()) +
+                                                                " bytes wait for the peer to read already");
+  }
+  return to;
+}
+
+void Peer::end() {
+  link_->end_frame();
+  lane_.stream_written(*this);
+}
+
+void Peer::send(const std::vector<std::uint64_t>& frame) {
+  auto bytes = bytes_of(frame);
+  if (std::byte* to = begin(bytes.size(), "a failure", nullptr)) {
+    std::copy(bytes.begin(), bytes.end(), to);
+    end();
+  }
+}
+
+// ---- caller ----
+
+void Peer::call(Route& route, const CallRequest& request, std::span<const std::byte> args,
+                std::span<const Hop> chain, CallState* state) {
+  CallHeader header;
+  header.actor = route.actor;
+  header.incarnation = route.incarnation;
+  header.method = request.method;
+  header.one_way = state == nullptr;
+  header.credit = request.credit;
+  header.trace = request.trace;
+  if (request.deadline != 0) {
+    std::int64_t left = (request.deadline - now_ns() + 999'999) / 1'000'000;
+    header.deadline_ms = static_cast<std::uint32_t>(std::clamp<std::int64_t>(left, 1, UINT32_MAX));
+  }
+  std::uint32_t index = 0;
+  if (state != nullptr) {
+    if (free_head_ != 0) {
+      index = free_head_ - 1;
+    } else if (slots_.size() < kMostInFlight) {
+      index = static_cast<std::uint32_t>(slots_.size());
+      slots_.emplace_back();
+      free_head_ = index + 1;
+    } else {
+      state->fail(Error(ErrorKind::overloaded, std::to_string(kMostInFlight) + " calls are in flight already"));
+      return;
+    }
+    header.id = index | static_cast<std::uint64_t>(slots_[index].generation) << 32;
+  }
+  std::size_t size = call_size(args.size(), chain.size());
+  Error error;
+  std::byte* to = begin(size, "a call with arguments", &error);
+  if (to == nullptr) {
+    if (state != nullptr) state->fail(std::move(error));
+    return;
+  }
+  write_call(to, size, header, args, chain);
+  end();
+  lane_.peer_busy(*this);
+  if (state == nullptr) return;
+  Slot& slot = slots_[index];
+  free_head_ = slot.next_free;
+  slot.state = Ref<CallState>::share(state);
+  slot.route = &route;
+  state->in_flight.peer = this;
+  state->in_flight.id = header.id;
+  ++in_flight_;
+  ++route.in_flight;
+}
+
+Peer::Slot* Peer::find(std::uint64_t id) {
+  std::uint32_t index = slot_of(id);
+  if (index >= slots_.size()) return nullptr;
+  Slot& slot = slots_[index];
+  return slot.state && slot.generation == id >> 32 ? &slot : nullptr;
+}
+
+void Peer::free_slot(std::uint32_t index) {
+  Slot& slot = slots_[index];
+  ++slot.generation;
+  slot.next_free = free_head_;
+  free_head_ = index + 1;
+  --in_flight_;
+}
+
+void Peer::abandon(CallState& state) {
+  std::uint64_t id = state.in_flight.id;
+  Slot* slot = find(id);
+  if (slot == nullptr || slot->state.get() != &state) return;
+  Route& route = *slot->route;
+  slot->state = nullptr;
+  state.in_flight.peer = nullptr;
+  // A late reply finds another generation.
+  free_slot(slot_of(id));
+  std::size_t size = short_size();
+  if (std::byte* to = begin(size, "a cancel", nullptr)) {
+    write_cancel(to, size, id);
+    end();
+  }
+  lane_.routes().call_ended(route);
+}
+
+void Peer::grant(const CallState& state, std::uint32_t credit) {
+  std::size_t size = short_size();
+  if (std::byte* to = begin(size, "credit", nullptr)) {
+    write_credit(to, size, state.in_flight.id, credit);
+    end();
+  }
+}
+
+void Peer::on_reply(const FrameView& view) {
+  Slot* slot = find(view.call.id);
+  if (slot == nullptr) return;  // abandoned
+  if (view.kind == FrameKind::item) {
+    Reader reader(view.bytes);
+    slot->state->take_item(reader);
+    return;
+  }
+  Ref<CallState> state = std::move(slot->state);
+  slot->state = nullptr;
+  Route& route = *slot->route;
+  free_slot(slot_of(view.call.id));
+  state->in_flight.peer = nullptr;
+  if (view.kind == FrameKind::value) {
+    Reader reader(view.bytes);
+    state->finish_from(reader);
+  } else if (view.kind == FrameKind::gone) {
+    lane_.routes().gone(route.actor, error_.incarnation, std::move(state), error_);
+  } else {
+    state->fail(std::move(error_));
+    error_ = Error();
+  }
+  lane_.routes().call_ended(route);
+}
+
+std::vector<std::pair<std::uint64_t, Ref<CallState>>> Peer::take_in_flight() {
+  std::vector<std::pair<std::uint64_t, Ref<CallState>>> out;
+  for (Slot& slot : slots_) {
+    if (slot.state) out.emplace_back(slot.state->in_flight.call, std::move(slot.state));
+    slot.state = nullptr;
+  }
+  in_flight_ = 0;
+  slots_.clear();
+  free_head_ = 0;
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  return out;
+}
+
+// ---- callee ----
+
+void Peer::on_call(const FrameView& view) {
+  auto refuse = [&](FrameKind kind, Error error) {
+    error.actor = view.call.actor;
+    error.incarnation = view.call.incarnation;
+    if (!view.call.one_way) send(failure_frame(kind, view.call.id, error));
+  };
+  auto at = lane_.actors().find(view.call.actor);
+  if (at == lane_.actors().end() || at->second->identity().incarnation != view.call.incarnation ||
+      at->second->ended()) {
+    refuse(FrameKind::gone,
+           Error(ErrorKind::actor_died, "incarnation " + std::to_string(view.call.incarnation) + " of actor " +
+                                            to_string(view.call.actor) + " is not in this process (any more)"));
+    return;
+  }
+  ActorCell& cell = *at->second;
+  auto methods = cell.table().methods;
+  if (view.call.method >= methods.size()) {
+    refuse(FrameKind::failure, Error(ErrorKind::mismatch, "the class has no method number " +
+                                                              std::to_string(view.call.method)));
+    return;
+  }
+  std::uint32_t slot = slot_of(view.call.id);
+  if (!view.call.one_way && slot >= kMostInFlight) {
+    link_->close("a call with an impossible number");
+    return;
+  }
+  Invocation* call;
+  try {
+    Reader reader(view.bytes);
+    call = methods[view.call.method].decode(reader);
+  } catch (const std::exception& e) {
+    refuse(FrameKind::failure,
+           Error(ErrorKind::invalid_argument, std::string("the arguments could not be decoded: ") + e.what()));
+    return;
+  }
+  call->one_way = view.call.one_way;
+  call->method = view.call.method;
+  call->target = view.call.actor;
+  call->incarnation = view.call.incarnation;
+  call->credit = view.call.credit;
+  call->trace = view.call.trace;
+  call->chain = chain_;
+  if (view.call.deadline_ms != 0) call->deadline = now_ns() + view.call.deadline_ms * std::int64_t{1'000'000};
+  if (!call->one_way) {
+    if (slot >= serving_.size()) serving_.resize(slot + 1);
+    call->peer = this;
+    call->id = view.call.id;
+    serving_[slot] = call;
+  }
+  cell.accept(call);
+}
+
+void Peer::on_frame(std::span<const std::byte> frame) {
+  FrameView view;
+  if (!parse_frame(frame, view, chain_, error_)) {
+    link_->close("a frame that is not a well-formed message");
+    return;
+  }
+  switch (view.kind) {
+    case FrameKind::call:
+      if (serves_) on_call(view);
+      else link_->close("a call on a link that carries calls the other way");
+      return;
+    case FrameKind::value: case FrameKind::failure: case FrameKind::gone: case FrameKind::item:
+      if (!serves_) on_reply(view);
+      return;
+    case FrameKind::credit: case FrameKind::cancel: {
+      std::uint32_t slot = slot_of(view.call.id);
+      if (!serves_ || slot >= serving_.size()) return;
+      Invocation* call = serving_[slot];
+      if (call == nullptr || call->id != view.call.id) return;
+      if (view.kind == FrameKind::credit) {
+        call->grant(view.credit);
+      } else {
+        forget(*call);
+        call->cell->cancel(*call);
+      }
+      return;
+    }
+    case FrameKind::unknown: return;  // from a later version of the schema
+  }
+}
+
+void Peer::forget(Invocation& call) {
+  std::uint32_t slot = slot_of(call.id);
+  if (slot < serving_.size() && serving_[slot] == &call) serving_[slot] = nullptr;
+  call.peer = nullptr;
+}
+
+void Peer::reply(Invocation& call, const Writer& result) {
+  std::size_t size = bytes_size(result.size());
+  Error error;
+  if (std::byte* to = begin(size, "a result", &error)) {
+    write_bytes(to, size, FrameKind::value, call.id, result.bytes());
+    end();
+  } else {
+    send(failure_frame(FrameKind::failure, call.id, error));
+  }
+  forget(call);
+}
+
+void Peer::reply(Invocation& call, FrameKind kind, const Error& error) {
+  send(failure_frame(kind, call.id, error));
+  forget(call);
+}
+
+void Peer::item(Invocation& call, const Writer& value) {
+  std::size_t size = bytes_size(value.size());
+  Error error;
+  if (std::byte* to = begin(size, "a stream's item", &error)) {
+    write_bytes(to, size, FrameKind::item, call.id, value.bytes());
+    end();
+  } else {
+    call.failed(std::move(error));
+  }
+}
+
+// ---- the end ----
+
+void Peer::lost() {
+  if (!serves_) {
+    lane_.routes().link_lost(*this, link_->close_reason());
+    return;
+  }
+  // Nobody waits for these any more.
+  auto calls = std::move(serving_);
+  serving_.clear();
+  for (Invocation* call : calls) {
+    if (call == nullptr) continue;
+    call->peer = nullptr;
+    call->cell->cancel(*call);
+  }
+}
+
+void Peer::shutdown(const std::string& why) {
+  for (auto& [number, state] : take_in_flight()) state->fail(Error(ErrorKind::cancelled, why));
+  for (Invocation* call : serving_) {
+    if (call != nullptr) call->peer = nullptr;
+  }
+  serving_.clear();
+  link_->flush();
+  link_->close(why);
+}
+
+}  // namespace troupe

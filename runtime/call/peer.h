@@ -1,0 +1,97 @@
+// One end of a link as the call plane sees it. On the caller's side: the table of calls in flight. On the callee's:
+// the invocations whose reply goes back here. A link carries calls in one direction only.
+//
+// Owner: the lane. Thread: under its baton.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/ref.h"
+#include "core/codec/buffer.h"
+#include "core/link/link.h"
+#include "runtime/call/directory.h"
+#include "runtime/call/frame.h"
+
+namespace troupe {
+
+class CallState;
+class Invocation;
+class Lane;
+struct CallRequest;
+struct Route;
+
+class Peer final : private Link::Sink {
+ public:
+  static constexpr std::uint32_t kMostInFlight = 1 << 20;
+
+  static std::unique_ptr<Peer> calling(Lane& lane, std::unique_ptr<Link> link, const Place& place);
+  static std::unique_ptr<Peer> serving(Lane& lane, std::unique_ptr<Link> link);
+  ~Peer();
+
+  // ---- for the lane ----
+  std::size_t receive(std::size_t most) { return link_->receive(*this, most); }
+  void flush() { link_->flush(); }
+  bool prepare_sleep() { return link_->prepare_sleep(); }
+  void cancel_sleep() { link_->cancel_sleep(); }
+  void on_ready() { link_->on_ready(); }
+  bool closed() const { return link_->closed(); }
+  int descriptor() const { return link_->descriptor(); }
+  bool wants_reading() const { return serves_ || in_flight_ > 0 || link_->backlog() > 0; }
+  bool flush_is_cheap() const { return cheap_; }
+  std::uint32_t in_flight() const { return in_flight_; }
+  void lost();                            // the link has closed and was taken out of the lane
+  void shutdown(const std::string& why);  // the lane ends
+
+  // ---- caller ----
+  void call(Route& route, const CallRequest& request, std::span<const std::byte> args, std::span<const Hop> chain,
+            CallState* state);
+  void abandon(CallState& state);  // takes it out and tells the callee
+  void grant(const CallState& state, std::uint32_t credit);
+  // All calls in flight, oldest first; the table is empty afterwards.
+  std::vector<std::pair<std::uint64_t, Ref<CallState>>> take_in_flight();
+
+  // ---- callee ----
+  void reply(Invocation& call, const Writer& result);
+  void reply(Invocation& call, FrameKind kind, const Error& error);
+  void item(Invocation& call, const Writer& value);
+  void forget(Invocation& call);
+
+  // The lane's bookkeeping.
+  std::uint64_t serial = 0;
+  bool listed = false, dirty = false, armed = false;
+
+ private:
+  struct Slot {
+    Ref<CallState> state;
+    Route* route = nullptr;  // stays while calls of it are in flight
+    std::uint32_t generation = 0;
+    std::uint32_t next_free = 0;
+  };
+
+  Peer(Lane& lane, std::unique_ptr<Link> link, bool serves, bool cheap);
+  void on_frame(std::span<const std::byte> frame) override;
+  void on_call(const FrameView& view);
+  void on_reply(const FrameView& view);
+  std::byte* begin(std::size_t size, const char* what, Error* error);
+  void end();
+  void send(const std::vector<std::uint64_t>& frame);
+  Slot* find(std::uint64_t id);
+  void free_slot(std::uint32_t index);
+
+  Lane& lane_;
+  std::unique_ptr<Link> link_;
+  bool serves_, cheap_;
+  Place place_;
+  std::vector<Slot> slots_;
+  std::uint32_t free_head_ = 0, in_flight_ = 0;  // free_head_: index + 1
+  std::vector<Invocation*> serving_;             // by the slot in the caller's number
+  std::vector<Hop> chain_;
+  Error error_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,416 @@
+#include "runtime/call/route.h"
+
+#include <algorithm>
+
+#include "runtime/call/actor_cell.h"
+#include "runtime/call/class_table.h"
+#include "runtime/call/invocation.h"
+#include "runtime/call/peer.h"
+#include "runtime/lane/lane.h"
+
+namespace troupe {
+
+void make_chain(std::vector<Hop>& out, std::uint64_t call_number) {
+  out.clear();
+  const Current& now = current();
+  if (now.cell == nullptr) return;
+  if (now.call != nullptr) out = now.call->chain;
+  out.push_back({now.cell->identity().id, call_number});
+}
+
+Error died_error(ActorId actor, std::uint32_t incarnation, const Error* cause) {
+  Error error(ErrorKind::actor_died, "actor " + to_string(actor) + " (incarnation " + std::to_string(incarnation) +
+                                         ") ended before it answered");
+  error.actor = actor;
+  error.incarnation = incarnation;
+  if (cause != nullptr) {
+    error.node = cause->node;
+    error.message = "actor " + to_string(actor) + " (incarnation " + std::to_string(incarnation) +
+                    ") ended: " + cause->message;
+    error.because(*cause);
+  }
+  return error;
+}
+
+RouteTable::~RouteTable() = default;
+
+Route& RouteTable::of(ActorId actor) {
+  auto& slot = routes_[actor];
+  if (!slot) slot = std::make_unique<Route>(actor);
+  return *slot;
+}
+
+void RouteTable::drop_handle(ActorId actor) {
+  auto at = routes_.find(actor);
+  if (at == routes_.end() || --at->second->handles > 0) return;
+  at->second->dropped = true;
+  forget_if_unused(*at->second);
+}
+
+void RouteTable::forget_if_unused(Route& route) {
+  if (!route.dropped || route.handles > 0 || route.in_flight > 0 || !route.waiting.empty() ||
+      !route.orphans.empty() || route.state == Route::asking || route.state == Route::linking) {
+    return;
+  }
+  routes_.erase(route.actor);
+}
+
+// ---- calls going out ----
+
+void RouteTable::submit(Route& route, CallSource& source, const CallRequest& request, CallState* state) {
+  std::uint64_t number = lane_.next_call_number();
+  if (state != nullptr) {
+    state->in_flight.call = number;
+    state->in_flight.target = route.actor;
+    if (request.deadline != 0) lane_.set_deadline(*state, request.deadline);
+  }
+  if (route.state == Route::open && request.retries == 0) {
+    scratch_.clear();
+    source.encode(scratch_);
+    static thread_local std::vector<Hop> chain;
+    make_chain(chain, number);
+    route.peer->call(route, request, scratch_.bytes(), chain, state);
+    scratch_.trim(1 << 20);
+    return;
+  }
+  if (route.state == Route::local && request.retries == 0) {
+    std::vector<Hop> chain;
+    make_chain(chain, number);
+    send_local(route, source.make_local(), request, std::move(chain), state);
+    return;
+  }
+  if (route.state == Route::dead) {
+    if (state != nullptr) state->fail(died_error(route.actor, route.incarnation, route.death.get()));
+    return;
+  }
+  auto call = std::make_unique<QueuedCall>();
+  call->request = request;
+  scratch_.clear();
+  source.encode(scratch_);
+  call->args.assign(scratch_.bytes().begin(), scratch_.bytes().end());
+  scratch_.trim(1 << 20);
+  make_chain(call->chain, number);
+  call->state = Ref<CallState>::share(state);
+  if (route.state == Route::open || route.state == Route::local) {
+    send(route, *call);
+    if (state != nullptr && !state->done() && call->request.retries > 0) {
+      call->state = nullptr;  // no cycle of references
+      state->in_flight.retained = std::move(call);
+    }
+    return;
+  }
+  enqueue(route, std::move(call));
+}
+
+void RouteTable::submit_encoded(Route& route, std::unique_ptr<QueuedCall> call) {
+  CallState* state = call->state.get();
+  if (state != nullptr) {
+    if (state->done()) return;
+    state->in_flight.call = lane_.next_call_number();
+    state->in_flight.target = route.actor;
+    if (call->request.deadline != 0) lane_.set_deadline(*state, call->request.deadline);
+  }
+  if (route.state == Route::dead) {
+    if (state != nullptr) state->fail(died_error(route.actor, route.incarnation, route.death.get()));
+  } else if (route.state == Route::open || route.state == Route::local) {
+    send(route, *call);
+    if (state != nullptr && !state->done() && call->request.retries > 0) {
+      Ref<CallState> holder = std::move(call->state);
+      holder->in_flight.retained = std::move(call);
+    }
+  } else {
+    enqueue(route, std::move(call));
+  }
+}
+
+void RouteTable::enqueue(Route& route, std::unique_ptr<QueuedCall> call) {
+  if (route.waiting.size() >= kMostWaiting) {
+    if (call->state) {
+      call->state->fail(Error(ErrorKind::overloaded, std::to_string(kMostWaiting) + " calls wait for actor " +
+                                                         to_string(route.actor) + " already"));
+    }
+    return;
+  }
+  route.waiting.push_back(std::move(call));
+  if (route.state == Route::unknown) ask(route);
+}
+
+void RouteTable::send(Route& route, QueuedCall& call) {
+  if (call.state && call.state->done()) return;
+  if (route.state == Route::open) {
+    route.peer->call(route, call.request, call.args, call.chain, call.state.get());
+    return;
+  }
+  // Within the process, encoded: the class's table decodes it on this side.
+  Invocation* invocation = nullptr;
+  try {
+    Reader reader(call.args);
+    invocation = route.local_table->methods[call.request.method].decode(reader);
+  } catch (const std::exception& e) {
+    if (call.state) call.state->fail(Error(ErrorKind::internal, std::string("arguments do not decode: ") + e.what()));
+    return;
+  }
+  send_local(route, invocation, call.request, call.chain, call.state.get());
+}
+
+void RouteTable::send_local(Route& route, Invocation* call, const CallRequest& request, std::vector<Hop> chain,
+                            CallState* state) {
+  call->state = Ref<CallState>::share(state);
+  call->one_way = state == nullptr;
+  call->method = request.method;
+  call->target = route.actor;
+  call->incarnation = route.incarnation;
+  call->deadline = request.deadline;
+  call->credit = request.credit;
+  call->trace = request.trace;
+  call->chain = std::move(chain);
+  if (route.local_lane == &lane_) call->arrive(lane_);
+  else route.local_lane->post(call);
+}
+
+void RouteTable::send_waiting(Route& route) {
+  auto calls = std::move(route.waiting);
+  route.waiting.clear();
+  for (auto& call : calls) {
+    if (route.state != Route::open && route.state != Route::local) {
+      route.waiting.push_back(std::move(call));
+      continue;
+    }
+    send(route, *call);
+    if (call->state && !call->state->done() && call->request.retries > 0) {
+      Ref<CallState> holder = std::move(call->state);
+      holder->in_flight.retained = std::move(call);
+    }
+  }
+}
+
+void RouteTable::abandon(CallState& state, const Error& why) {
+  if (state.done()) return;
+  auto holder = Ref<CallState>::share(&state);
+  ActorId target = state.in_flight.target;
+  std::uint64_t number = state.in_flight.call;
+  if (Peer* peer = state.in_flight.peer) peer->abandon(state);
+  state.fail(why);
+  auto at = routes_.find(target);
+  if (at == routes_.end() || at->second->state != Route::local) return;
+  Lane* there = at->second->local_lane;
+  auto cancel = [there, target, number] {
+    auto cell = there->actors().find(target);
+    if (cell != there->actors().end()) cell->second->cancel(number);
+  };
+  if (there == &lane_) cancel();
+  else there->post_function(cancel);
+}
+
+// ---- finding the actor ----
+
+void RouteTable::ask(Route& route) {
+  route.state = Route::asking;
+  route.peer = nullptr;
+  route.local_lane = nullptr;
+  lane_.directory().resolve(route.actor, route.ended, lane_);
+}
+
+void RouteTable::learn(const ActorNews& news) {
+  auto at = routes_.find(news.actor);
+  if (at == routes_.end() || at->second->state != Route::asking) return;
+  Route& route = *at->second;
+  if (news.phase == Phase::alive && news.incarnation > route.ended) {
+    fail_orphans(route, true, news.failure.get());
+    route.incarnation = news.incarnation;
+    route.failures = 0;
+    open_link(route, news);
+  } else if (news.phase == Phase::dead) {
+    route.state = Route::dead;
+    route.incarnation = std::max(route.incarnation, news.incarnation);
+    route.death = news.failure;
+    fail_orphans(route, true, news.failure.get());
+    fail_waiting(route, died_error(route.actor, route.incarnation, news.failure.get()));
+    forget_if_unused(route);
+  } else if (news.infeasible) {
+    route.state = Route::unknown;
+    Error why = news.failure ? *news.failure : Error(ErrorKind::infeasible, "no node could ever hold the actor");
+    fail_orphans(route, true, &why);
+    fail_waiting(route, why);
+    forget_if_unused(route);
+  } else {
+    ask(route);
+  }
+}
+
+void RouteTable::learn_failed(ActorId actor, const Error& why) {
+  auto at = routes_.find(actor);
+  if (at == routes_.end() || at->second->state != Route::asking) return;
+  Route& route = *at->second;
+  // It may be alive behind a link that broke: the next call finds it again.
+  if (route.ended > 0 && route.ended == route.incarnation) --route.ended;
+  route.state = Route::unknown;
+  fail_orphans(route, false, nullptr);
+  if (why.kind == ErrorKind::deadline_exceeded && !route.waiting.empty()) {
+    ask(route);
+    return;
+  }
+  fail_waiting(route, why);
+  forget_if_unused(route);
+}
+
+void RouteTable::open_link(Route& route, const ActorNews& news) {
+  const auto& place = news.place;
+  if (place->process == lane_.directory().self()) {
+    route.local_lane = lane_.directory().lane_at(place->lane);
+    route.local_table = find_class(news.class_name);
+    if (route.local_lane != nullptr && route.local_table != nullptr) {
+      route.state = Route::local;
+      send_waiting(route);
+      return;
+    }
+  }
+  LinkEntry& entry = links_[{place->process, place->lane}];
+  if (entry.peer != nullptr) {
+    route.peer = entry.peer;
+    route.state = Route::open;
+    send_waiting(route);
+    return;
+  }
+  route.state = Route::linking;
+  entry.waiting.push_back(route.actor);
+  if (entry.waiting.size() == 1) lane_.directory().connect(place, lane_);
+}
+
+void RouteTable::linked(const Place& place, Result<std::unique_ptr<Link>> link) {
+  auto at = links_.find({place.process, place.lane});
+  if (at == links_.end()) return;
+  auto actors = std::move(at->second.waiting);
+  at->second.waiting.clear();
+  if (link) {
+    Peer& peer = lane_.add_peer(Peer::calling(lane_, std::move(*link), place));
+    at->second.peer = &peer;
+    for (ActorId actor : actors) {
+      auto found = routes_.find(actor);
+      if (found == routes_.end() || found->second->state != Route::linking) continue;
+      found->second->peer = &peer;
+      found->second->state = Route::open;
+      send_waiting(*found->second);
+    }
+    return;
+  }
+  links_.erase(at);
+  for (ActorId actor : actors) {
+    auto found = routes_.find(actor);
+    if (found == routes_.end() || found->second->state != Route::linking) continue;
+    Route& route = *found->second;
+    ErrorKind kind = link.error().kind;
+    if (kind == ErrorKind::mismatch || kind == ErrorKind::unauthenticated || ++route.failures >= kConnectTries) {
+      route.state = Route::unknown;
+      fail_waiting(route, link.error());
+      forget_if_unused(route);
+    } else {
+      // Its process is likely to have ended since; the head will tell.
+      route.ended = route.incarnation;
+      ask(route);
+    }
+  }
+}
+
+// ---- endings ----
+
+void RouteTable::requeue(Route& route, CallState& state) {
+  auto call = std::move(state.in_flight.retained);
+  --call->request.retries;
+  call->state = Ref<CallState>::share(&state);
+  std::uint64_t number = state.in_flight.call;
+  auto later = std::find_if(route.waiting.begin(), route.waiting.end(), [&](const auto& other) {
+    return !other->state || other->state->in_flight.call > number;
+  });
+  route.waiting.insert(later, std::move(call));
+}
+
+void RouteTable::gone(ActorId actor, std::uint32_t incarnation, Ref<CallState> state, const Error& why) {
+  auto at = routes_.find(actor);
+  if (at == routes_.end()) {
+    if (state) state->fail(why);
+    return;
+  }
+  Route& route = *at->second;
+  if ((route.state == Route::open || route.state == Route::local) && route.incarnation == incarnation) {
+    route.ended = std::max(route.ended, incarnation);
+    route.state = Route::unknown;
+  }
+  if (state && !state->done()) {
+    if (state->in_flight.retained && state->in_flight.retained->request.retries > 0) requeue(route, *state);
+    else state->fail(why);
+  }
+  if (route.state == Route::unknown && !route.waiting.empty()) ask(route);
+  forget_if_unused(route);
+}
+
+void RouteTable::link_lost(Peer& peer, const std::string& reason) {
+  for (auto at = links_.begin(); at != links_.end();) {
+    if (at->second.peer == &peer) at = links_.erase(at);
+    else ++at;
+  }
+  for (auto& [call, state] : peer.take_in_flight()) {
+    Route& route = of(state->in_flight.target);
+    --route.in_flight;
+    if (state->done()) continue;
+    state->in_flight.peer = nullptr;
+    if (state->in_flight.retained && state->in_flight.retained->request.retries > 0) requeue(route, *state);
+    else route.orphans.push_back(std::move(state));
+  }
+  std::vector<ActorId> affected;
+  for (auto& [actor, route] : routes_) {
+    if (route->peer == &peer) affected.push_back(actor);
+  }
+  for (ActorId actor : affected) {
+    Route& route = *routes_.at(actor);
+    route.peer = nullptr;
+    route.ended = std::max(route.ended, route.incarnation);
+    route.state = Route::unknown;
+    if (!route.waiting.empty() || !route.orphans.empty()) ask(route);
+    else forget_if_unused(route);
+  }
+  (void)reason;
+}
+
+void RouteTable::call_ended(Route& route) {
+  --route.in_flight;
+  if (route.dropped) forget_if_unused(route);
+}
+
+void RouteTable::fail_waiting(Route& route, const Error& why) {
+  auto calls = std::move(route.waiting);
+  route.waiting.clear();
+  for (auto& call : calls) {
+    if (call->state) call->state->fail(why);
+  }
+}
+
+void RouteTable::fail_orphans(Route& route, bool died, const Error* cause) {
+  auto calls = std::move(route.orphans);
+  route.orphans.clear();
+  for (auto& state : calls) {
+    if (died) {
+      state->fail(died_error(route.actor, route.ended, cause));
+    } else {
+      Error error = Error(ErrorKind::unavailable, "the link to actor " + to_string(route.actor) +
+                                                      " broke; whether the call ran is not known");
+      error.actor = route.actor;
+      error.incarnation = route.ended;
+      state->fail(std::move(error));
+    }
+  }
+}
+
+void RouteTable::shutdown(const std::string& why) {
+  Error error(ErrorKind::cancelled, why);
+  for (auto& [actor, route] : routes_) {
+    route->dropped = false;  // nothing is erased while this walks
+    fail_waiting(*route, error);
+    auto calls = std::move(route->orphans);
+    for (auto& state : calls) state->fail(error);
+    route->state = Route::dead;
+    route->death = std::make_shared<const Error>(error);
+  }
+}
+
+}  // namespace troupe

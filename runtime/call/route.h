@@ -1,0 +1,139 @@
+// Where a lane sends the calls for each actor it talks to, and what waits until that is known.
+//
+//   unknown ──first call──▶ asking ──alive──▶ linking ──▶ open        calls go out as frames
+//      ▲                      │   └─alive, same process──▶ local      calls go to the actor's lane as they are
+//      └──gone, link lost─────┘   └─dead──▶ dead                      calls fail at once with the cause
+//
+// Calls made meanwhile wait in order. Calls in flight when an incarnation ends are sent again if they have retries
+// left, in their old order and before later ones; otherwise they fail with ActorDied once the head has told why.
+//
+// Owner: the lane. Thread: under its baton. A route lives while a handle, a call or a question needs it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/pool.h"
+#include "core/base/ref.h"
+#include "runtime/call/call_state.h"
+#include "runtime/call/directory.h"
+#include "runtime/call/frame.h"
+
+namespace troupe {
+
+class Invocation;
+class Peer;
+struct ClassTable;
+
+// A call as the typed layer hands it in; lives on the caller's stack.
+class CallSource {
+ public:
+  virtual void encode(Writer& to) = 0;
+  virtual Invocation* make_local() = 0;
+
+ protected:
+  ~CallSource() = default;
+};
+
+struct CallRequest {
+  std::uint16_t method = 0;
+  int retries = 0;
+  std::int64_t deadline = 0;  // steady nanoseconds, 0: none
+  std::uint32_t credit = 0;
+  std::uint64_t trace = 0;
+};
+
+// A call that waits, arguments encoded.
+struct QueuedCall : Pooled {
+  CallRequest request;
+  std::vector<std::byte> args;
+  std::vector<Hop> chain;
+  Ref<CallState> state;  // null: one way
+};
+
+struct Route {
+  enum State : std::uint8_t { unknown, asking, linking, open, local, dead };
+
+  explicit Route(ActorId id) : actor(id) {}
+
+  ActorId actor;
+  State state = unknown;
+  bool dropped = false;            // no handle is left: forget it when nothing needs it
+  std::uint32_t handles = 0;
+  std::uint32_t incarnation = 0;   // the last one known
+  std::uint32_t ended = 0;         // incarnations up to this one have ended
+  std::uint8_t failures = 0;       // connects in a row
+  std::uint32_t in_flight = 0;
+  Peer* peer = nullptr;
+  Lane* local_lane = nullptr;
+  const ClassTable* local_table = nullptr;
+  std::vector<std::unique_ptr<QueuedCall>> waiting;
+  std::vector<Ref<CallState>> orphans;  // were in flight, wait for the verdict
+  std::shared_ptr<const Error> death;
+};
+
+class RouteTable {
+ public:
+  static constexpr std::size_t kMostWaiting = 1 << 20;  // calls that wait for one actor
+  static constexpr int kConnectTries = 5;
+
+  explicit RouteTable(Lane& lane) : lane_(lane) {}
+  ~RouteTable();
+
+  Route& of(ActorId actor);
+  void add_handle(Route& route) { ++route.handles; }
+  void drop_handle(ActorId actor);
+
+  // `state` null: one way. Failures, also immediate ones, show in the state.
+  void submit(Route& route, CallSource& source, const CallRequest& request, CallState* state);
+  void submit_encoded(Route& route, std::unique_ptr<QueuedCall> call);
+
+  // Ends a call early: fails the state and tells whoever works on it.
+  void abandon(CallState& state, const Error& why);
+
+  // From the directory.
+  void learn(const ActorNews& news);
+  void learn_failed(ActorId actor, const Error& why);
+  void linked(const Place& place, Result<std::unique_ptr<Link>> link);
+
+  // From peers and local invocations: the incarnation does not live there; the call did not run.
+  void gone(ActorId actor, std::uint32_t incarnation, Ref<CallState> state, const Error& why);
+  void link_lost(Peer& peer, const std::string& reason);
+  void call_ended(Route& route);  // one in flight less
+
+  void shutdown(const std::string& why);
+
+ private:
+  struct LinkEntry {
+    Peer* peer = nullptr;
+    std::vector<ActorId> waiting;
+  };
+  using PlaceKey = std::pair<ProcessId, std::uint16_t>;
+
+  void ask(Route& route);
+  void enqueue(Route& route, std::unique_ptr<QueuedCall> call);
+  void requeue(Route& route, CallState& state);
+  void open_link(Route& route, const ActorNews& news);
+  void send_waiting(Route& route);
+  void send(Route& route, QueuedCall& call);
+  void send_local(Route& route, Invocation* call, const CallRequest& request, std::vector<Hop> chain,
+                  CallState* state);
+  void fail_waiting(Route& route, const Error& why);
+  // `died`: the head told so; else only the link is known to have broken.
+  void fail_orphans(Route& route, bool died, const Error* cause);
+  void forget_if_unused(Route& route);
+
+  Lane& lane_;
+  std::unordered_map<ActorId, std::unique_ptr<Route>> routes_;
+  std::map<PlaceKey, LinkEntry> links_;
+  Writer scratch_;
+};
+
+// The chain a call made now must carry: the hops of the running call and this one.
+void make_chain(std::vector<Hop>& out, std::uint64_t call_number);
+Error died_error(ActorId actor, std::uint32_t incarnation, const Error* cause);
+
+}  // namespace troupe

@@ -1,0 +1,524 @@
+#include "runtime/lane/lane.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "core/base/log.h"
+#include "runtime/call/actor_cell.h"
+#include "runtime/call/call_state.h"
+#include "runtime/call/directory.h"
+#include "runtime/call/peer.h"
+#include "runtime/call/route.h"
+
+namespace troupe {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kFramesPerRead = 512;
+constexpr std::uint64_t kDoorbellKey = 0;
+
+thread_local Lane* current_lane = nullptr;
+
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+Lane* Lane::current() { return current_lane; }
+
+Lane::Lane(LaneOptions options, Directory& directory)
+    : options_(options), directory_(directory), epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      doorbell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), polling_(options.poll),
+      routes_(std::make_unique<RouteTable>(*this)) {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLET;
+  event.data.u64 = kDoorbellKey;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, doorbell_.get(), &event);
+}
+
+Lane::~Lane() {
+  stop("the process ends");
+  tasks_.drop_all();
+  while (Runnable* item = ready_.pop()) item->discard();
+  for (auto& [id, cell] : actors_) cell->release();
+}
+
+void Lane::start() {
+  std::lock_guard lock(baton_);
+  runners_ = 1;
+  threads_.emplace_back([this] { options_.drivable ? background() : loop(); });
+}
+
+void Lane::stop(const std::string& why) {
+  if (stopping_) return;
+  post_function([this, why] {
+    routes_->shutdown(why);
+    for (auto& [serial, peer] : peers_) peer->shutdown(why);
+    stopping_ = true;
+  });
+  kick();
+  // The task above runs on the lane's thread; only then do all loops end.
+  for (;;) {
+    std::thread thread;
+    {
+      std::lock_guard lock(baton_);
+      if (threads_.empty()) break;
+      thread = std::move(threads_.back());
+      threads_.pop_back();
+    }
+    thread.join();
+  }
+  stopping_ = true;
+}
+
+// ---- handing work in ----
+
+void Lane::kick() {
+  std::uint64_t one = 1;
+  [[maybe_unused]] ssize_t n = ::write(doorbell_.get(), &one, sizeof one);
+}
+
+void Lane::post(Task* task) {
+  tasks_.push(task);
+  if (rings_.load(std::memory_order_seq_cst) && rings_.exchange(false, std::memory_order_seq_cst)) kick();
+}
+
+void Lane::schedule_from_anywhere(Runnable* item) {
+  if (current_lane == this) schedule(item);
+  else post_function([this, item] { schedule(item); });
+}
+
+void Lane::take_baton() {
+  if (baton_.try_lock()) return;
+  contenders_.fetch_add(1);
+  baton_.lock();
+  contenders_.fetch_sub(1);
+}
+
+void Lane::drop_baton() { baton_.unlock(); }
+
+void Lane::yield_baton() {
+  baton_.unlock();
+  for (int spins = 0; contenders_.load(std::memory_order_relaxed) > 0 && spins < 2000; ++spins) __builtin_ia32_pause();
+  take_baton();
+}
+
+bool Lane::try_enter() {
+  contenders_.fetch_add(1);  // makes a thread that polls let go
+  bool got = baton_.try_lock();
+  for (int spins = 0; !got && spins < 200; ++spins) {
+    __builtin_ia32_pause();
+    got = baton_.try_lock();
+  }
+  contenders_.fetch_sub(1);
+  if (!got) return false;
+  current_lane = this;
+  // What this thread handed in while others held the baton comes first.
+  if (!tasks_.empty()) tasks_.run_all();
+  return true;
+}
+
+void Lane::leave() {
+  bool call = false;
+  for (std::size_t i = 0; i < dirty_.size();) {
+    Peer& peer = *dirty_[i];
+    if (peer.flush_is_cheap() || peer.in_flight() <= 1) {
+      peer.flush();
+      peer.dirty = false;
+      dirty_[i] = dirty_.back();
+      dirty_.pop_back();
+    } else {
+      call = true;  // a batch: the next turn writes it
+      ++i;
+    }
+  }
+  if (!ready_.empty()) call = true;
+  if (options_.drivable) {
+    if (!light_.load(std::memory_order_relaxed) && !arm()) call = true;
+  } else if (rings_.load(std::memory_order_relaxed)) {
+    if (!arm()) call = true;  // the loop sleeps: links that became busy must ring it
+  }
+  current_lane = nullptr;
+  drop_baton();
+  if (call && !kicked_.exchange(true)) kick();
+}
+
+// ---- one turn ----
+
+bool Lane::turn() {
+  bool progress = tasks_.run_all() > 0;
+  progress |= receive();
+  if (!deadlines_.empty()) fire_deadlines();
+  progress |= run_ready();
+  flush();
+  if (closing_) reap();
+  return progress;
+}
+
+bool Lane::receive() {
+  bool progress = false;
+  for (std::size_t i = 0; i < busy_.size(); ++i) {
+    Peer* peer = busy_[i];
+    progress |= peer->receive(kFramesPerRead) > 0;
+    if (peer->closed()) {
+      closing_ = true;
+    } else if (!peer->wants_reading()) {
+      if (peer->armed) peer->cancel_sleep();
+      peer->armed = false;
+      peer->listed = false;
+      busy_[i] = busy_.back();
+      busy_.pop_back();
+      --i;
+    }
+  }
+  return progress;
+}
+
+bool Lane::run_ready() {
+  int runs = 0;
+  while (runs < kRunsPerTurn) {
+    Runnable* item = ready_.pop();
+    if (item == nullptr) break;
+    item->run();
+    ++runs;
+  }
+  return runs > 0;
+}
+
+void Lane::fire_deadlines() {
+  std::int64_t now = now_ns();
+  while (CallState* call = deadlines_.pop_expired(now)) {
+    call->retain();
+    routes_->abandon(*call, Error(ErrorKind::deadline_exceeded, "no answer before the call's deadline"));
+    call->release();
+  }
+}
+
+void Lane::flush() {
+  for (std::size_t i = 0; i < dirty_.size(); ++i) {
+    dirty_[i]->dirty = false;
+    dirty_[i]->flush();
+  }
+  dirty_.clear();
+}
+
+void Lane::reap() {
+  closing_ = false;
+  std::vector<std::uint64_t> gone;
+  for (Peer* peer : busy_) {
+    if (peer->closed()) gone.push_back(peer->serial);
+  }
+  for (std::uint64_t serial : gone) {
+    auto at = peers_.find(serial);
+    std::unique_ptr<Peer> peer = std::move(at->second);
+    peers_.erase(at);
+    std::erase(busy_, peer.get());
+    std::erase(dirty_, peer.get());
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer->descriptor(), nullptr);
+    peer->lost();
+  }
+}
+
+// ---- sleeping ----
+
+bool Lane::in_flight() const {
+  return std::any_of(busy_.begin(), busy_.end(), [](const Peer* peer) { return peer->in_flight() > 0; });
+}
+
+bool Lane::arm() {
+  rings_.store(true, std::memory_order_seq_cst);
+  bool quiet = true;
+  for (Peer* peer : busy_) {
+    if (peer->armed) continue;
+    if (peer->prepare_sleep()) peer->armed = armed_ = true;
+    else quiet = false;
+  }
+  return quiet && tasks_.empty() && ready_.empty();
+}
+
+void Lane::disarm() {
+  if (!armed_) return;
+  armed_ = false;
+  for (Peer* peer : busy_) {
+    if (!peer->armed) continue;
+    peer->cancel_sleep();
+    peer->armed = false;
+  }
+}
+
+int Lane::timeout_ms(std::int64_t limit) {
+  std::int64_t at = limit;
+  if (!deadlines_.empty() && (at == 0 || deadlines_.next() < at)) at = deadlines_.next();
+  next_wake_ = at;
+  if (at == 0) return -1;
+  std::int64_t left = at - now_ns();
+  return left <= 0 ? 0 : static_cast<int>(std::min<std::int64_t>(left / 1'000'000 + 1, 60'000));
+}
+
+bool Lane::sleep(int timeout_ms) {
+  epoll_event events[64];
+  int n = ::epoll_wait(epoll_.get(), events, 64, timeout_ms);
+  bool on_peers = false;
+  for (int i = 0; i < n; ++i) {
+    if (events[i].data.u64 == kDoorbellKey) {
+      std::uint64_t count;
+      [[maybe_unused]] ssize_t got = ::read(doorbell_.get(), &count, sizeof count);
+    } else {
+      on_peers = true;
+    }
+  }
+  kicked_.store(false);
+  if (!on_peers) return n > 0;
+  take_baton();
+  for (int i = 0; i < n; ++i) {
+    auto at = peers_.find(events[i].data.u64);
+    if (at == peers_.end()) continue;
+    at->second->on_ready();
+    peer_busy(*at->second);
+  }
+  drop_baton();
+  return true;
+}
+
+bool Lane::poll(const CallState* state) {
+  auto budget = polling_.next_wait();
+  if (budget.count() == 0) return false;
+  auto end = Clock::now() + budget;
+  for (unsigned spin = 1;; ++spin) {
+    if (turn()) {
+      if (state == nullptr || state->done()) {
+        polling_.polled(true);
+        return true;
+      }
+      end = Clock::now() + budget;
+    }
+    if (contenders_.load(std::memory_order_relaxed) > 0) yield_baton();
+    if (stopping_.load(std::memory_order_relaxed)) return true;
+    __builtin_ia32_pause();
+    if (spin % 4 == 0 && Clock::now() >= end) break;
+  }
+  polling_.polled(false);
+  return false;
+}
+
+// ---- a worker's lane ----
+
+void Lane::loop() {
+  take_baton();
+  current_lane = this;
+  while (!stopping_) {
+    bool progress = turn();
+    if (contenders_.load(std::memory_order_relaxed) > 0) yield_baton();
+    if (runners_ > 1 && !progress) {
+      park();
+      continue;
+    }
+    if (progress || poll(nullptr)) continue;
+    bool quiet = arm();
+    if (quiet && !stopping_) {
+      int timeout = timeout_ms(0);
+      drop_baton();
+      sleep(timeout);
+      take_baton();
+    }
+    rings_.store(false, std::memory_order_relaxed);
+    disarm();
+  }
+  --runners_;
+  spare_called_.notify_all();
+  drop_baton();
+  kick();  // another runner may sleep
+}
+
+void Lane::park() {
+  --runners_;
+  ++spares_;
+  std::unique_lock lock(baton_, std::adopt_lock);
+  spare_called_.wait(lock, [this] { return spares_wanted_ > 0 || stopping_; });
+  if (spares_wanted_ > 0) {
+    --spares_wanted_;
+  } else {
+    --spares_;
+    ++runners_;
+  }
+  lock.release();
+}
+
+bool Lane::wait_handing_off(CallState& state, std::int64_t limit) {
+  flush();
+  if (spares_ > 0) {
+    --spares_;
+    ++spares_wanted_;
+    spare_called_.notify_one();
+  } else if (threads_.size() < static_cast<std::size_t>(kMaxSpares)) {
+    threads_.emplace_back([this] { loop(); });
+  } else {
+    return drive_nested(state, limit);
+  }
+  // The spare counts as the runner in this thread's place.
+  drop_baton();
+  bool done = state.sleep_until_done(limit == 0 ? -1 : std::max<std::int64_t>(limit - now_ns(), 0));
+  take_baton();
+  ++runners_;
+  return done;
+}
+
+bool Lane::drive_nested(CallState& state, std::int64_t limit) {
+  while (!state.done()) {
+    bool progress = turn();
+    if (state.done() || stopping_) break;
+    if (contenders_.load(std::memory_order_relaxed) > 0) yield_baton();
+    if (limit != 0 && now_ns() >= limit) break;
+    if (progress || poll(&state)) continue;
+    if (arm()) {
+      int timeout = timeout_ms(limit);
+      // A state of another lane rings nobody here, and in the driver another thread may take the ring.
+      if (&state.lane() != this || options_.drivable) timeout = 1;
+      drop_baton();
+      sleep(timeout);
+      take_baton();
+    }
+    rings_.store(options_.drivable, std::memory_order_relaxed);
+    disarm();
+  }
+  return state.done();
+}
+
+// ---- the driver's lane ----
+
+bool Lane::wait(CallState& state, std::int64_t limit) {
+  if (state.done()) return true;
+  if (current_lane != nullptr) {
+    Lane& here = *current_lane;
+    return here.options_.hand_off ? here.wait_handing_off(state, limit) : here.drive_nested(state, limit);
+  }
+  if (options_.drivable) return drive(state, limit);
+  return state.sleep_until_done(limit == 0 ? -1 : std::max<std::int64_t>(limit - now_ns(), 0));
+}
+
+bool Lane::drive(CallState& state, std::int64_t limit) {
+  if (driven_.exchange(true)) {
+    sleepers_.fetch_add(1);
+    // Whoever leaves the lane next arms it for us; if it has left already, the background thread must look.
+    if (!driven_.load() && !kicked_.exchange(true)) kick();
+    bool done = state.sleep_until_done(limit == 0 ? -1 : std::max<std::int64_t>(limit - now_ns(), 0));
+    sleepers_.fetch_sub(1);
+    return done;
+  }
+  attended_.fetch_add(1, std::memory_order_relaxed);
+  take_baton();
+  current_lane = this;
+  disarm();
+  while (!state.done() && !stopping_) {
+    bool progress = turn();
+    if (state.done()) break;
+    if (contenders_.load(std::memory_order_relaxed) > 0) yield_baton();
+    if (limit != 0 && now_ns() >= limit) break;
+    if (progress || poll(&state)) continue;
+    driver_asleep_ = true;
+    if (arm()) {
+      int timeout = timeout_ms(limit);
+      drop_baton();
+      sleep(timeout);
+      take_baton();
+    }
+    driver_asleep_ = false;
+    disarm();
+  }
+  leave_driving();
+  return state.done();
+}
+
+void Lane::leave_driving() {
+  bool call = !dirty_.empty() || !ready_.empty();
+  bool deep = !light_.load(std::memory_order_relaxed) || sleepers_.load() > 0;
+  if (deep) call |= !arm();
+  rings_.store(true, std::memory_order_seq_cst);
+  call |= !tasks_.empty();
+  if (!deadlines_.empty() && (next_wake_ == 0 || deadlines_.next() < next_wake_)) call = true;
+  current_lane = nullptr;
+  driven_.store(false);
+  drop_baton();
+  if (call && !kicked_.exchange(true)) kick();
+}
+
+void Lane::background() {
+  take_baton();
+  std::uint64_t seen = 0;
+  while (!stopping_) {
+    current_lane = this;
+    disarm();
+    std::uint64_t finished = finished_;
+    while (turn() && !stopping_) {
+      if (contenders_.load(std::memory_order_relaxed) > 0) yield_baton();
+    }
+    bool wake_driver = driver_asleep_ && finished != finished_;
+    std::uint64_t attended = attended_.load(std::memory_order_relaxed);
+    bool light = attended != seen && in_flight() && sleepers_.load() == 0;
+    seen = attended;
+    light_.store(light, std::memory_order_relaxed);
+    bool quiet = driver_asleep_ || !light ? arm() : tasks_.empty() && ready_.empty();
+    rings_.store(true, std::memory_order_seq_cst);
+    current_lane = nullptr;
+    if (!quiet || !tasks_.empty()) {
+      if (contenders_.load(std::memory_order_relaxed) > 0) yield_baton();
+      if (!wake_driver) continue;
+    }
+    int timeout = timeout_ms(0);
+    if (light) timeout = timeout < 0 ? 1 : std::min(timeout, 1);
+    drop_baton();
+    if (wake_driver) kick();
+    bool rung = !quiet || sleep(timeout);
+    // Threads that come often see to the lane themselves.
+    while (light && !rung && !stopping_ && attended_.load(std::memory_order_relaxed) != seen) {
+      seen = attended_.load(std::memory_order_relaxed);
+      rung = sleep(timeout);
+    }
+    take_baton();
+  }
+  light_.store(false);
+  current_lane = nullptr;
+  drop_baton();
+}
+
+// ---- what hangs on the lane ----
+
+Peer& Lane::add_peer(std::unique_ptr<Peer> peer) {
+  Peer& added = *peer;
+  added.serial = ++peer_serial_;
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+  event.data.u64 = added.serial;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, added.descriptor(), &event);
+  peers_.emplace(added.serial, std::move(peer));
+  peer_busy(added);
+  return added;
+}
+
+void Lane::peer_busy(Peer& peer) {
+  if (peer.listed) return;
+  peer.listed = true;
+  busy_.push_back(&peer);
+}
+
+void Lane::stream_written(Peer& peer) {
+  if (peer.dirty) return;
+  peer.dirty = true;
+  dirty_.push_back(&peer);
+}
+
+void Lane::set_deadline(CallState& state, std::int64_t at) {
+  deadlines_.add(state, at);
+  // A thread that sleeps for longer must look again.
+  if (rings_.load(std::memory_order_relaxed) && (next_wake_ == 0 || at < next_wake_)) kick();
+}
+
+void Lane::forget_deadline(CallState& state) { deadlines_.remove(state); }
+
+}  // namespace troupe
