@@ -45,7 +45,7 @@ class Link {
   virtual std::size_t receive(Sink& sink, std::size_t max_frames) = 0;
 
   // Before its lane sleeps: flushes, and asks the peer to ring. False when frames have arrived meanwhile, or
-  // space for the backlog: do not sleep, nothing stays asked.
+  // when the backlog found space, so that who was refused may try again: do not sleep, nothing stays asked.
   virtual bool prepare_sleep() = 0;
   // After its lane woke, before the next receive.
   virtual void cancel_sleep() = 0;

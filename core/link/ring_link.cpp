@@ -136,7 +136,9 @@ std::size_t RingLink::receive(Sink& sink, std::size_t max_frames) {
 
 bool RingLink::prepare_sleep() {
   if (closed_) return true;
+  bool waited = !queue_.empty();
   flush();
+  if (waited && queue_.empty() && !closed_ && !peer_died_) return false;
   if (!queue_.empty() && !peer_died_ && !closed_ && !writer_.prepare_wait(next_piece())) return false;
   if (reader_.prepare_sleep()) return true;
   writer_.cancel_wait();

@@ -148,7 +148,9 @@ std::size_t TcpLink::receive(Sink& sink, std::size_t max_frames) {
 
 bool TcpLink::prepare_sleep() {
   if (closed_) return true;
-  flush();
+  bool waited = blocked_;
+  send();
+  if (waited && !blocked_ && !write_failed_) return false;
   if (whole_frame()) return false;
   if (!closed_ && !drained_) fill();
   return closed_ || drained_;
