@@ -17,8 +17,8 @@ void ControlStore::on(NodeJoin& e, Actions& out) {
     bool same = same_agent(node.info, info);
     if (same && node.phase == NodePhase::awaited) {
       info.name = node.info.name;
+      reply(e.request, NodeJoined{id, node.info.name}, turn_, out);  // before the commands to it
       return_node(id, node, std::move(info), out);
-      reply(e.request, NodeJoined{id, node.info.name}, turn_, out);
       return;
     }
     if (info.name.empty() ? !same : node.info.name != info.name) continue;

@@ -157,6 +157,7 @@ struct Snapshot {
   std::vector<StoredJob> jobs;
   std::vector<StoredActor> actors;
   std::uint64_t counters[kCounters] = {};  // first number that was never given out
+  std::uint64_t margin = 0;                // numbers to skip, when a counter was unreadable
 };
 
 }  // namespace troupe::gcs

@@ -50,6 +50,7 @@ void ControlStore::restore(Snapshot snapshot, Time now, Actions& out) {
             [](const StoredActor& a, const StoredActor& b) { return a.spec->actor < b.spec->actor; });
   std::vector<ActorId> orphans;
   for (StoredActor& stored : snapshot.actors) restore_actor(stored, orphans, out);
+  for (int i = 0; i < kCounters; ++i) next_[i] = limits_[i] += snapshot.margin;
   for (StoredActor& stored : snapshot.actors) link_to_owner(stored, orphans);
   for (ActorId id : orphans) {
     doomed_.push_back(

@@ -1,0 +1,34 @@
+#include "gcs/head/head_server.h"
+
+#include <chrono>
+
+#include "gcs/head/head_state.h"
+#include "gcs/head/servants.h"
+
+namespace troupe::gcs {
+
+HeadServer::HeadServer(kj::Timer& timer, Store& store, Options options) {
+  if (!options.now) {
+    options.now = [] {
+      auto now = std::chrono::system_clock::now().time_since_epoch();
+      return static_cast<Time>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+    };
+  }
+  state_ = std::make_shared<HeadState>(timer, store, std::move(options));
+}
+
+HeadServer::~HeadServer() noexcept(false) { state_->close(); }
+
+kj::Promise<void> HeadServer::start() { return state_->start(); }
+
+wire::Head::Client HeadServer::bootstrap() { return kj::heap<HeadServant>(state_); }
+
+kj::Promise<void> HeadServer::shutdown_requested() { return state_->shutdown_requested(); }
+
+void HeadServer::shut_down() { state_->request_shutdown(); }
+
+void HeadServer::set_address(std::string address) { state_->set_address(std::move(address)); }
+
+const ControlStore& HeadServer::core() const { return state_->core(); }
+
+}  // namespace troupe::gcs

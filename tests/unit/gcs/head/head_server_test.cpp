@@ -1,0 +1,290 @@
+#include "gcs/head/head_server.h"
+
+#include "cluster_fixture.h"
+
+namespace troupe::gcs {
+namespace {
+
+class HeadServerTest : public ClusterTest {
+ protected:
+  void SetUp() override { start(); }
+};
+
+TEST_F(HeadServerTest, SpawnsPlacesAndTellsTheDriver) {
+  auto node = joined("n1", 4);
+  auto driver = opened();
+  EXPECT_EQ(spawn(*driver, {{1}, {2}, {3}}).wait(scope_), "");
+  settle();
+  ASSERT_EQ(node->log.placed.size(), 3u);
+  EXPECT_EQ(node->log.place_calls, 1);
+  EXPECT_EQ(node->log.calls.front(), "startJob 1");
+  EXPECT_EQ(node->log.placed[0].process, node->log.placed[2].process);
+  auto waiting = resolve(*driver, actor_of(driver->process, 2));
+  report_alive(*node, node->log.placed).wait(scope_);
+  auto state = waiting.wait(scope_);
+  EXPECT_EQ(state.getState().getPhase(), wire::ActorPhase::ALIVE);
+  EXPECT_STREQ(state.getState().getEndpoint().getUnixPath().cStr(), "/sock");
+  EXPECT_STREQ(state.getState().getClassName().cStr(), "Counter");
+  settle();
+  EXPECT_EQ(driver->log.states.size(), 3u);
+  EXPECT_EQ(driver->log.changed_calls, 1);
+}
+
+TEST_F(HeadServerTest, NothingIsAcknowledgedOrSentBeforeItIsDurable) {
+  auto node = joined("n1", 4);
+  auto driver = opened();
+  store_.hold();
+  auto spawned = spawn(*driver, {{1, 1}});
+  settle();
+  EXPECT_FALSE(spawned.poll(scope_));
+  EXPECT_TRUE(node->log.calls.empty());
+  std::size_t before = store_.batches();
+  auto more = spawn(*driver, {{2, 1}});
+  auto even_more = spawn(*driver, {{3, 1}});
+  settle();
+  EXPECT_EQ(store_.batches(), before);  // one in flight, the rest gathers
+  ASSERT_TRUE(store_.finish_one());
+  EXPECT_EQ(spawned.wait(scope_), "");
+  settle();
+  EXPECT_EQ(node->log.placed.size(), 1u);
+  EXPECT_FALSE(more.poll(scope_));
+  EXPECT_EQ(store_.batches(), before + 1);
+  ASSERT_TRUE(store_.finish_one());
+  EXPECT_EQ(more.wait(scope_), "");
+  EXPECT_EQ(even_more.wait(scope_), "");
+}
+
+TEST_F(HeadServerTest, ReadsGoOnAndChangesFailWhileTheStoreIsAway) {
+  auto node = joined("n1", 4);
+  auto driver = opened();
+  spawn(*driver, {{1, 0, true, "known"}}).wait(scope_);
+  settle();
+  report_alive(*node, node->log.placed).wait(scope_);
+  store_.hold();
+  auto lost = spawn(*driver, {{2}});
+  settle();
+  EXPECT_EQ(resolve(*driver, actor_of(driver->process, 1)).wait(scope_).getState().getPhase(),
+            wire::ActorPhase::ALIVE);
+  auto find = driver->hold().findRequest();
+  find.setName("known");
+  EXPECT_EQ(find.send().wait(scope_).getState().getActor(), actor_of(driver->process, 1).value);
+  ASSERT_TRUE(store_.fail_one(Error(ErrorKind::unavailable, "redis is away")));
+  auto error = error_from([&] { lost.wait(scope_); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind, ErrorKind::unavailable);
+  EXPECT_EQ(node->log.placed.size(), 1u);
+  // When it is back, the same spawn sent again is one actor, placed once.
+  store_.resume();
+  auto again = spawn(*driver, {{2}});
+  advance(2 * kj::SECONDS);
+  EXPECT_EQ(again.wait(scope_), "");
+  settle();
+  EXPECT_EQ(node->log.placed.size(), 2u);
+  EXPECT_EQ(store_.table(StoreTable::actors).size(), 2u);
+}
+
+TEST_F(HeadServerTest, AJobEndsWithItsDriversConnection) {
+  auto node = joined("n1", 4);
+  auto driver = opened();
+  spawn(*driver, {{1, 1, false}, {2}}).wait(scope_);
+  settle();
+  auto waiting =
+      resolve(*driver, actor_of(driver->process, 1));  // a parked call must not keep the session alive
+  settle();
+  JobId job = driver->job;
+  { auto gone = kj::mv(driver); }
+  settle();
+  EXPECT_TRUE(head_->core().job(job)->ended);
+  EXPECT_EQ(node->log.calls.back(), "endJob 1");
+  settle();
+  EXPECT_EQ(head_->core().placement().live(node->id), 0u);
+  EXPECT_EQ(head_->core().count(Phase::dead), 2u);
+}
+
+TEST_F(HeadServerTest, ANodeIsLostWithItsConnectionAndItsActorsMoveOn) {
+  auto first = joined("n1", 4);
+  auto driver = opened();
+  spawn(*driver, {{1, 1, false, "", 5}}).wait(scope_);
+  settle();
+  report_alive(*first, first->log.placed).wait(scope_);
+  auto second = joined("n2", 4);
+  { auto gone = kj::mv(first); }
+  settle();
+  ASSERT_EQ(second->log.placed.size(), 1u);
+  EXPECT_EQ(second->log.placed[0].incarnation, 2u);
+  EXPECT_EQ(phase(*driver, 1), wire::ActorPhase::STARTING);
+}
+
+TEST_F(HeadServerTest, ASilentNodeIsLostAndToldSo) {
+  auto node = joined("n1", 4);
+  auto talking = joined("n2", 4);
+  for (int i = 0; i < 16; ++i) {
+    advance(400 * kj::MILLISECONDS);
+    talking->hold().heartbeatRequest().send().wait(scope_);
+  }
+  EXPECT_EQ(head_->core().node(node->id)->phase, NodePhase::dead);
+  EXPECT_EQ(head_->core().node(talking->id)->phase, NodePhase::alive);
+  auto error = error_from([&] { node->hold().heartbeatRequest().send().wait(scope_); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind, ErrorKind::not_found);
+}
+
+TEST_F(HeadServerTest, AHeadThatWasStoppedDoesNotBlameItsNodes) {
+  auto node = joined("n1", 4);
+  advance(400 * kj::MILLISECONDS);
+  advance(60 * kj::SECONDS);
+  node->hold().heartbeatRequest().send().wait(scope_);
+  EXPECT_EQ(head_->core().node(node->id)->phase, NodePhase::alive);
+}
+
+TEST_F(HeadServerTest, ADestroyIsRepeatedUntilItIsDone) {
+  auto node = joined("n1", 1);
+  auto driver = opened();
+  spawn(*driver, {{1, 1, false}, {2, 1, false}}).wait(scope_);
+  settle();
+  node->log.refuse_destroy = true;
+  auto kill = driver->hold().killRequest();
+  kill.setActor(actor_of(driver->process, 1).value);
+  kill.setNoRestart(true);
+  kill.send().wait(scope_);
+  settle();
+  EXPECT_EQ(phase(*driver, 1), wire::ActorPhase::DEAD);
+  EXPECT_EQ(phase(*driver, 2), wire::ActorPhase::PENDING);  // what the first held is not free yet
+  node->log.refuse_destroy = false;
+  for (int i = 0; i < 3; ++i) {
+    advance(500 * kj::MILLISECONDS);
+    node->hold().heartbeatRequest().send().wait(scope_);
+  }
+  EXPECT_EQ(node->log.destroyed, std::vector<ActorId>{actor_of(driver->process, 1)});
+  EXPECT_EQ(phase(*driver, 2), wire::ActorPhase::STARTING);
+}
+
+TEST_F(HeadServerTest, OutputGoesToTheDriver) {
+  auto node = joined("n1", 1);
+  auto driver = opened();
+  auto request = node->hold().reportRequest();
+  auto output = request.initEvents(1)[0].initOutput();
+  output.setJob(driver->job.value);
+  auto lines = output.initLines(2);
+  lines.set(0, "one");
+  lines.set(1, "two");
+  request.send().wait(scope_);
+  settle();
+  EXPECT_EQ(driver->log.lines, (std::vector<std::string>{"one", "two"}));
+}
+
+TEST_F(HeadServerTest, WorkersHaveSessions) {
+  auto node = joined("n1", 1);
+  auto driver = opened();
+  spawn(*driver, {{1}}).wait(scope_);
+  settle();
+  ClientLog log;
+  auto request = node->hold().workerSessionRequest();
+  request.setProcess(node->log.placed.at(0).process.value);
+  request.setClient(kj::heap<FakeClient>(log));
+  auto session = request.send().wait(scope_).getSession();
+  EXPECT_EQ(session.nodesRequest().send().wait(scope_).getNodes().size(), 1u);
+  auto wrong = node->hold().workerSessionRequest();
+  wrong.setProcess(999);
+  wrong.setClient(kj::heap<FakeClient>(log));
+  EXPECT_TRUE(error_from([&] { wrong.send().wait(scope_); }));
+}
+
+TEST_F(HeadServerTest, AdminSeesKillsAndEndsEverything) {
+  auto node = joined("n1", 1);
+  auto driver = opened();
+  spawn(*driver, {{1, 1, false, "a"}, {2, 9, false}, {3}}).wait(scope_);
+  settle();
+  Peer peer(head_->bootstrap());
+  auto console = admin(peer);
+  auto status = console.statusRequest().send().wait(scope_);
+  auto cluster = status.getCluster();
+  EXPECT_EQ(cluster.getNodes().size(), 1u);
+  EXPECT_EQ(cluster.getStarting(), 2u);
+  EXPECT_EQ(cluster.getPending(), 1u);
+  ASSERT_EQ(cluster.getWarnings().size(), 1u);
+  EXPECT_NE(std::string(cluster.getWarnings()[0].cStr()).find("could ever hold cpu 9"), std::string::npos);
+  auto logs = console.logsRequest();
+  logs.setTarget("a");
+  EXPECT_NE(std::string(logs.send().wait(scope_).getText().cStr()).find("log of process"), std::string::npos);
+  auto kill = console.killRequest();
+  kill.setTarget("a");
+  kill.setNoRestart(true);
+  kill.send().wait(scope_);
+  EXPECT_EQ(phase(*driver, 1), wire::ActorPhase::DEAD);
+  auto bad = console.killRequest();
+  bad.setTarget("no-such");
+  auto error = error_from([&] { bad.send().wait(scope_); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind, ErrorKind::not_found);
+  auto listing = console.actorsRequest();
+  listing.setLimit(2);
+  auto actors = listing.send().wait(scope_);
+  EXPECT_EQ(actors.getTotal(), 3u);
+  EXPECT_EQ(actors.getActors().size(), 2u);
+  auto end = head_->shutdown_requested();
+  console.shutdownRequest().send().wait(scope_);
+  end.wait(scope_);
+  EXPECT_EQ(node->log.calls.back(), "shutdown");
+  EXPECT_EQ(head_->core().count(Phase::dead), 3u);
+}
+
+TEST_F(HeadServerTest, AfterARestartEveryOperationWorksOnSurvivors) {
+  auto node = joined("n1", 4, 42);
+  auto driver = opened();
+  spawn(*driver, {{1, 1, false, "survivor"}, {2}}).wait(scope_);
+  settle();
+  report_alive(*node, node->log.placed).wait(scope_);
+  std::vector<Placed> before = node->log.placed;
+  NodeId id = node->id;
+  JobId job = driver->job;
+  head_ = nullptr;
+  start();
+  auto back = joined("n1", 4, 42);
+  EXPECT_EQ(back->id, id);
+  auto again = kj::heap<Driver>(head_->bootstrap());
+  open(*again, job).wait(scope_);
+  EXPECT_EQ(again->job, job);
+  EXPECT_EQ(again->process, driver->process);
+  settle();
+  ASSERT_EQ(back->log.placed.size(), 2u);  // told again; the agent answers what runs
+  for (const Placed& placed : back->log.placed) EXPECT_EQ(placed.incarnation, 1u);
+  report_alive(*back, before).wait(scope_);
+  auto find = again->hold().findRequest();
+  find.setName("survivor");
+  EXPECT_EQ(find.send().wait(scope_).getState().getPhase(), wire::ActorPhase::ALIVE);
+  auto kill = again->hold().killRequest();
+  kill.setActor(actor_of(driver->process, 1).value);
+  kill.setNoRestart(true);
+  kill.send().wait(scope_);
+  settle();
+  EXPECT_EQ(back->log.destroyed.size(), 1u);
+  spawn(*again, {{3, 4, false}}).wait(scope_);
+  EXPECT_EQ(phase(*again, 3), wire::ActorPhase::STARTING);
+}
+
+TEST_F(HeadServerTest, AnUnreadableRecordIsQuarantined) {
+  auto node = joined("n1", 4);
+  store_.put(StoreTable::actors, "12345", "this is no record");
+  store_.put(StoreTable::nodes, "not a number", "");
+  head_ = nullptr;
+  start();
+  EXPECT_EQ(store_.table(StoreTable::quarantine).size(), 2u);
+  EXPECT_EQ(store_.table(StoreTable::actors).size(), 0u);
+  EXPECT_EQ(store_.table(StoreTable::nodes).size(), 1u);
+  Peer peer(head_->bootstrap());
+  auto status = admin(peer).statusRequest().send().wait(scope_);
+  EXPECT_EQ(status.getCluster().getWarnings().size(), 1u);
+}
+
+TEST_F(HeadServerTest, ServersThatOutliveTheHeadFail) {
+  auto driver = opened();
+  auto session = driver->hold();
+  head_ = nullptr;
+  auto error = error_from([&] { session.nodesRequest().send().wait(scope_); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind, ErrorKind::unavailable);
+}
+
+}  // namespace
+}  // namespace troupe::gcs
