@@ -54,6 +54,7 @@ void ActorCell::wake() {
 void ActorCell::refuse(Invocation* call, Error error) {
   call->cell = this;
   started_.push_back(call);
+  call->running = true;
   ++active_;
   call->failed(std::move(error));
 }
@@ -100,23 +101,23 @@ void ActorCell::run() {
 void ActorCell::start(Invocation* call) {
   ++active_;
   started_.push_back(call);
+  call->running = true;
   if (call->deadline != 0 && now_ns() >= call->deadline) {
     call->failed(Error(ErrorKind::deadline_exceeded, "the deadline had passed before the call's turn came"));
     return;
   }
   Current before = std::exchange(current(), Current{this, call});
   ++inside_;
-  call->running = true;
   call->start(object_);
   --inside_;
   current() = before;
-  if (ended_ && inside_ == 0) destroy_object();
+  if (ended_ && inside_ == 0) finish_end();
 }
 
 void ActorCell::leave() {
   --inside_;
   if (!ended_ || inside_ > 0) return;
-  destroy_object();
+  finish_end();
   if (released_ && !scheduled_) delete this;
 }
 
@@ -160,22 +161,21 @@ void ActorCell::cancel(Invocation& call) {
   }
 }
 
-void ActorCell::cancel(std::uint64_t call_number) {
-  auto matches = [&](Invocation* call) {
-    return call->peer == nullptr && call->state && call->state->in_flight.call == call_number;
-  };
+Invocation* ActorCell::find_local(std::uint64_t call_number) const {
+  auto matches = [&](const Invocation* call) { return call->peer == nullptr && call->call_number == call_number; };
   for (Invocation* at = head_; at != nullptr; at = at->next) {
-    if (matches(at)) {
-      cancel(*at);
-      return;
-    }
+    if (matches(at)) return at;
   }
-  for (Invocation* call : started_) {
-    if (matches(call)) {
-      cancel(*call);
-      return;
-    }
-  }
+  auto at = std::find_if(started_.begin(), started_.end(), matches);
+  return at == started_.end() ? nullptr : *at;
+}
+
+void ActorCell::cancel(std::uint64_t call_number) {
+  if (Invocation* call = find_local(call_number)) cancel(*call);
+}
+
+void ActorCell::grant(std::uint64_t call_number, std::uint32_t items) {
+  if (Invocation* call = find_local(call_number)) call->grant(items);
 }
 
 // ---- cycles ----
@@ -229,26 +229,25 @@ void ActorCell::end(const Error& why) {
   }
   tail_ = nullptr;
   waiting_ = 0;
-  // What runs now ends by itself; what is suspended never would.
-  auto started = started_;
-  for (Invocation* call : started) {
-    call->cancelled = true;
-    if (current().call == call || inside_ > 0) continue;
-    call->abandon();
-    call->failed(died_error(identity_->id, identity_->incarnation, &why));
-  }
+  for (Invocation* call : started_) call->cancelled = true;
+  end_ = why;
   if (awaited_ != nullptr) lane_.routes().abandon(*awaited_, Error(ErrorKind::cancelled, "the actor was ended"));
-  if (inside_ == 0) destroy_object();
+  // What runs now ends by itself, and the last to leave comes back here.
+  if (inside_ == 0) finish_end();
 }
 
-void ActorCell::destroy_object() {
+void ActorCell::finish_end() {
   if (object_ == nullptr) return;
-  Current before = std::exchange(current(), Current{this, nullptr});
-  void* object = std::exchange(object_, nullptr);
   ++inside_;
-  table_.destroy(object);
-  --inside_;
+  auto suspended = started_;
+  for (Invocation* call : suspended) {
+    call->abandon();
+    call->failed(died_error(identity_->id, identity_->incarnation, &end_));
+  }
+  Current before = std::exchange(current(), Current{this, nullptr});
+  table_.destroy(std::exchange(object_, nullptr));
   current() = before;
+  --inside_;
 }
 
 void ActorCell::release() {

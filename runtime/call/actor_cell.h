@@ -51,7 +51,9 @@ class ActorCell final : public Runnable {
   void discard() override {}
   // The caller lost interest: one that waits is dropped, one that runs sees context().cancelled().
   void cancel(Invocation& call);
-  void cancel(std::uint64_t call_number);  // by the number of a caller in this process
+  // By the number of a call made in this process.
+  void cancel(std::uint64_t call_number);
+  void grant(std::uint64_t call_number, std::uint32_t items);
 
   // From Invocation: it has finished; from streams: it waits for credit, or goes on.
   void done(Invocation* call);
@@ -73,12 +75,13 @@ class ActorCell final : public Runnable {
   bool ended() const { return ended_; }
 
  private:
+  Invocation* find_local(std::uint64_t call_number) const;
   void wake();
   void start(Invocation* call);
   void refuse(Invocation* call, Error error);
   bool closes_cycle(const Invocation& call) const;
   Error cycle_error(const Invocation& call) const;
-  void destroy_object();
+  void finish_end();
 
   Lane& lane_;
   const ClassTable& table_;
@@ -92,6 +95,7 @@ class ActorCell final : public Runnable {
   CallState* awaited_ = nullptr;
   bool scheduled_ = false;
   bool ended_ = false;
+  Error end_;
   bool released_ = false;
   int inside_ = 0;                    // frames of this actor's code on a stack
 };

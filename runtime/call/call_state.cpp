@@ -20,7 +20,10 @@ class Done final : public Runnable {
 
 CallState::CallState(Lane& lane) : lane_(&lane) {}
 
-CallState::~CallState() = default;
+CallState::~CallState() {
+  Runnable* next = continuation_.load(std::memory_order_acquire);
+  if (next != nullptr && next != &done_mark) next->discard();
+}
 
 void CallState::set_continuation(Runnable* next) {
   Runnable* none = nullptr;

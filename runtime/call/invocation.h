@@ -21,7 +21,7 @@ namespace troupe {
 class ActorCell;
 class Peer;
 
-class Invocation : public Task, public Pooled {
+class Invocation : public LaneTask, public Pooled {
  public:
   virtual ~Invocation();
 
@@ -49,6 +49,7 @@ class Invocation : public Task, public Pooled {
   // Who waits: a caller behind a link, or a state of this process, or nobody.
   Peer* peer = nullptr;
   std::uint64_t id = 0;
+  std::uint64_t call_number = 0;   // of a caller in this process
   Ref<CallState> state;
   bool one_way = false;
   bool cancelled = false;

@@ -157,6 +157,7 @@ void RouteTable::send_local(Route& route, Invocation* call, const CallRequest& r
                             CallState* state) {
   call->state = Ref<CallState>::share(state);
   call->one_way = state == nullptr;
+  call->call_number = state != nullptr ? state->in_flight.call : 0;
   call->method = request.method;
   call->target = route.actor;
   call->incarnation = route.incarnation;
@@ -200,6 +201,22 @@ void RouteTable::abandon(CallState& state, const Error& why) {
   };
   if (there == &lane_) cancel();
   else there->post_function(cancel);
+}
+
+void RouteTable::grant(CallState& state, std::uint32_t items) {
+  if (state.in_flight.peer != nullptr) {
+    state.in_flight.peer->grant(state, items);
+    return;
+  }
+  auto at = routes_.find(state.in_flight.target);
+  if (at == routes_.end() || at->second->state != Route::local) return;
+  Lane* there = at->second->local_lane;
+  auto give = [there, target = state.in_flight.target, number = state.in_flight.call, items] {
+    auto cell = there->actors().find(target);
+    if (cell != there->actors().end()) cell->second->grant(number, items);
+  };
+  if (there == &lane_) give();
+  else there->post_function(give);
 }
 
 // ---- finding the actor ----

@@ -94,6 +94,9 @@ class RouteTable {
   // Ends a call early: fails the state and tells whoever works on it.
   void abandon(CallState& state, const Error& why);
 
+  // The reader of a stream takes `items` more.
+  void grant(CallState& state, std::uint32_t items);
+
   // From the directory.
   void learn(const ActorNews& news);
   void learn_failed(ActorId actor, const Error& why);

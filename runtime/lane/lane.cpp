@@ -84,7 +84,7 @@ void Lane::kick() {
   [[maybe_unused]] ssize_t n = ::write(doorbell_.get(), &one, sizeof one);
 }
 
-void Lane::post(Task* task) {
+void Lane::post(LaneTask* task) {
   tasks_.push(task);
   if (rings_.load(std::memory_order_seq_cst) && rings_.exchange(false, std::memory_order_seq_cst)) kick();
 }

@@ -63,7 +63,7 @@ class Lane {
   Directory& directory() { return directory_; }
 
   // ---- any thread ----
-  void post(Task* task);
+  void post(LaneTask* task);
   template <class F>
   void post_function(F f) {
     post(new FunctionTask<F>(std::move(f)));

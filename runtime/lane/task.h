@@ -9,24 +9,24 @@
 
 namespace troupe {
 
-class Task {
+class LaneTask {
  public:
   virtual void run_task() = 0;
   // The lane ended before the task ran: free what it holds, complete what waits for it.
   virtual void drop_task() = 0;
 
  protected:
-  ~Task() = default;
+  ~LaneTask() = default;
 
  private:
   friend class TaskQueue;
-  Task* next_ = nullptr;
+  LaneTask* next_ = nullptr;
 };
 
 class TaskQueue {
  public:
   // Any thread.
-  void push(Task* task) {
+  void push(LaneTask* task) {
     task->next_ = head_.load(std::memory_order_relaxed);
     while (!head_.compare_exchange_weak(task->next_, task, std::memory_order_seq_cst, std::memory_order_relaxed)) {
     }
@@ -34,23 +34,23 @@ class TaskQueue {
   bool empty() const { return head_.load(std::memory_order_seq_cst) == nullptr; }
 
   // The consumer: runs what was there, oldest first, and returns how many.
-  int run_all() { return drain([](Task* task) { task->run_task(); }); }
-  int drop_all() { return drain([](Task* task) { task->drop_task(); }); }
+  int run_all() { return drain([](LaneTask* task) { task->run_task(); }); }
+  int drop_all() { return drain([](LaneTask* task) { task->drop_task(); }); }
 
  private:
-  int drain(void (*each)(Task*)) {
+  int drain(void (*each)(LaneTask*)) {
     if (head_.load(std::memory_order_relaxed) == nullptr) return 0;
-    Task* list = head_.exchange(nullptr, std::memory_order_acquire);
-    Task* ordered = nullptr;
+    LaneTask* list = head_.exchange(nullptr, std::memory_order_acquire);
+    LaneTask* ordered = nullptr;
     while (list != nullptr) {
-      Task* next = list->next_;
+      LaneTask* next = list->next_;
       list->next_ = ordered;
       ordered = list;
       list = next;
     }
     int count = 0;
     while (ordered != nullptr) {
-      Task* next = ordered->next_;
+      LaneTask* next = ordered->next_;
       each(ordered);
       ordered = next;
       ++count;
@@ -58,12 +58,12 @@ class TaskQueue {
     return count;
   }
 
-  std::atomic<Task*> head_{nullptr};
+  std::atomic<LaneTask*> head_{nullptr};
 };
 
 // A task made of a callable, for rare work.
 template <class F>
-class FunctionTask final : public Task, public Pooled {
+class FunctionTask final : public LaneTask, public Pooled {
  public:
   explicit FunctionTask(F f) : f_(std::move(f)) {}
   void run_task() override {

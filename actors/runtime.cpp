@@ -1,0 +1,107 @@
+#include "troupe/runtime.h"
+
+#include <cstdlib>
+
+#include "runtime/call/actor_cell.h"
+#include "runtime/process/process.h"
+#include "runtime/worker/worker_start.h"
+
+namespace troupe {
+namespace {
+
+ProcessOptions process_options(const RuntimeOptions& options) {
+  ProcessOptions out;
+  if (options.poll().count() >= 0) {
+    out.poll = options.poll();
+  } else if (const char* text = std::getenv("TROUPE_POLL_US")) {
+    char* end = nullptr;
+    long value = std::strtol(text, &end, 10);
+    if (end == text || *end != '\0' || value < 0 || value > 1'000'000) {
+      throw_failure(Error(ErrorKind::invalid_argument,
+                          std::string("TROUPE_POLL_US must be microseconds from 0 to 1000000, not \"") + text + "\""));
+    }
+    out.poll = std::chrono::microseconds(value);
+  }
+  return out;
+}
+
+// Waits for an answer of the control plane, driving the lane meanwhile.
+template <class T, class Ask>
+T wait_for_answer(Ask ask) {
+  auto state = Ref<detail::FutureState<T>>::adopt(new detail::FutureState<T>(detail::default_lane()));
+  ask([state](Result<T> answer) {
+    detail::run_on(state->lane(), [state, answer = std::move(answer)]() mutable {
+      if (!answer) {
+        state->fail(answer.error());
+      } else {
+        state->value.emplace(std::move(*answer));
+        state->finish_value();
+      }
+    });
+  });
+  return Future<T>(std::move(state)).get();
+}
+
+}  // namespace
+
+Runtime::Runtime(int argc, char** argv, std::span<const ClassTable* const> classes, RuntimeOptions options) {
+  if (auto registered = register_classes(classes); !registered) throw_failure(registered.error());
+  ProcessOptions process = process_options(options);
+  if (auto worker = enter_worker_role()) Process::run_worker(*worker, process);
+  std::vector<std::string> arguments(argv, argv + argc);
+  auto started = Process::start_driver(options.head(), argc > 0 ? argv[0] : "driver", arguments, process);
+  if (!started) throw_failure(started.error());
+  process_ = std::move(*started);
+}
+
+Runtime::~Runtime() = default;
+
+JobId Runtime::job() const { return process_->job(); }
+
+std::vector<NodeDescription> nodes() {
+  auto found = wait_for_answer<std::vector<NodeSummary>>(
+      [](Answer<std::vector<NodeSummary>> answer) { Process::get().nodes(std::move(answer)); });
+  std::vector<NodeDescription> out;
+  for (auto& node : found) {
+    out.push_back({node.id, std::move(node.name), node.alive, std::move(node.total), std::move(node.free)});
+  }
+  return out;
+}
+
+namespace detail {
+
+ActorId spawn(const ClassTable& table, const ActorOptions& options, const Writer& args) {
+  if (find_class(table.name) != &table) {
+    throw_failure(Error(ErrorKind::invalid_argument, std::string("the class ") + table.name +
+                                                         " is not among those given to troupe::Runtime (" +
+                                                         class_names() + "): add it to troupe::classes<…>"));
+  }
+  if (options.get_or_create() && options.name().empty()) {
+    throw_failure(Error(ErrorKind::invalid_argument, "get_or_create needs a name: ActorOptions().name(\"…\")"));
+  }
+  if (options.max_restarts() < -1) {
+    throw_failure(Error(ErrorKind::invalid_argument, "max_restarts must be -1 (without limit), 0 or more"));
+  }
+  SpawnRequest request;
+  request.class_name = table.name;
+  request.args.assign(args.bytes().begin(), args.bytes().end());
+  request.name = options.name();
+  request.detached = options.detached();
+  request.get_or_create = options.get_or_create();
+  request.light = options.isolation() == Isolation::light;
+  request.resources = options.resources();
+  request.node = options.node();
+  request.max_restarts = options.max_restarts();
+  if (ActorCell* cell = current().cell) request.owner = cell->identity().id;
+  if (request.name.empty()) return Process::get().spawn(std::move(request));
+  return wait_for_answer<ActorId>(
+      [&](Answer<ActorId> answer) { Process::get().spawn_named(std::move(request), std::move(answer)); });
+}
+
+ActorId find(const ClassTable& table, const std::string& name) {
+  (void)table;
+  return wait_for_answer<ActorId>([&](Answer<ActorId> answer) { Process::get().find(name, std::move(answer)); });
+}
+
+}  // namespace detail
+}  // namespace troupe

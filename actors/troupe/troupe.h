@@ -1,0 +1,13 @@
+// All of the actor API.
+#pragma once
+
+#include "troupe/actor.h"
+#include "troupe/context.h"
+#include "troupe/errors.h"
+#include "troupe/future.h"
+#include "troupe/handle.h"
+#include "troupe/options.h"
+#include "troupe/runtime.h"
+#include "troupe/stream.h"
+#include "troupe/task.h"
+#include "troupe/when.h"

@@ -1,0 +1,306 @@
+#include "runtime/process/control_plane.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "core/base/log.h"
+#include "core/control/kj_error.h"
+#include "runtime/call/route.h"
+#include "runtime/lane/lane.h"
+#include "runtime/process/output.h"
+#include "runtime/process/wire_types.h"
+
+namespace troupe {
+
+namespace {
+
+struct Ignore final : kj::TaskSet::ErrorHandler {
+  void taskFailed(kj::Exception&& failure) override {
+    log(Level::warning, "control plane: " + error_of(failure).describe());
+  }
+};
+
+}  // namespace
+
+class ControlPlane::Client final : public wire::JobClient::Server {
+ public:
+  explicit Client(ControlPlane& plane) : plane_(plane) {}
+  kj::Promise<void> changed(ChangedContext context) override {
+    for (auto state : context.getParams().getStates()) plane_.changed(read_news(state));
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> output(OutputContext context) override {
+    auto params = context.getParams();
+    std::vector<std::string> lines;
+    for (auto line : params.getLines()) lines.emplace_back(line.cStr(), line.size());
+    print_output(params.getNode().cStr(), params.getProcess(), lines, params.getDropped());
+    return kj::READY_NOW;
+  }
+
+ private:
+  ControlPlane& plane_;
+};
+
+ControlPlane::ControlPlane(ControlLoop& loop, LinkIdentity self, Token token)
+    : loop_(loop), self_(std::move(self)), token_(std::move(token)),
+      lost_(ErrorKind::unavailable, "not connected to the cluster yet"), on_failure_(kj::heap<Ignore>()),
+      tasks_(kj::heap<kj::TaskSet>(*on_failure_)) {}
+
+ControlPlane::~ControlPlane() noexcept(false) {
+  session_ = nullptr;
+  tasks_ = nullptr;
+}
+
+wire::JobClient::Client ControlPlane::client() { return kj::heap<Client>(*this); }
+
+void ControlPlane::use_session(wire::Session::Client session) { session_ = kj::mv(session); }
+
+void ControlPlane::lose_session(const Error& why) {
+  session_ = nullptr;
+  lost_ = why;
+  for (auto& [actor, known] : known_) {
+    auto waiters = std::move(known.waiters);
+    known.waiters.clear();
+    for (const Waiter& waiter : waiters) {
+      waiter.lane->post_function([lane = waiter.lane, actor = actor, why] {
+        lane->routes().learn_failed(actor, why);
+      });
+    }
+  }
+}
+
+// ---- spawning ----
+
+void ControlPlane::spawn(std::vector<SpawnRequest> requests) {
+  for (auto& request : requests) known_[request.actor].ours = true;
+  for (std::size_t begin = 0; begin < requests.size(); begin += kSpawnsPerCall) {
+    std::size_t end = std::min(requests.size(), begin + kSpawnsPerCall);
+    std::vector<ActorId> actors;
+    KJ_IF_MAYBE (session, session_) {
+      auto call = session->spawnRequest();
+      auto list = call.initActors(static_cast<unsigned>(end - begin));
+      for (std::size_t i = begin; i < end; ++i) {
+        write_spec(list[static_cast<unsigned>(i - begin)], requests[i]);
+        actors.push_back(requests[i].actor);
+      }
+      tasks_->add(call.send().then(
+          [this, actors](capnp::Response<wire::Session::SpawnResults> answer) {
+            auto spawned = answer.getSpawned();
+            for (unsigned i = 0; i < spawned.size() && i < actors.size(); ++i) {
+              if (spawned[i].hasFailure()) spawn_failed({actors[i]}, read_failure(spawned[i].getFailure()));
+            }
+          },
+          [this, actors](kj::Exception&& failure) { spawn_failed(actors, error_of(failure)); }));
+    } else {
+      for (std::size_t i = begin; i < end; ++i) actors.push_back(requests[i].actor);
+      spawn_failed(actors, lost_);
+    }
+  }
+}
+
+void ControlPlane::spawn_failed(const std::vector<ActorId>& actors, const Error& why) {
+  for (ActorId actor : actors) {
+    ActorNews news;
+    news.actor = actor;
+    news.phase = Phase::dead;
+    news.failure = std::make_shared<const Error>(why);
+    changed(std::move(news));
+  }
+}
+
+void ControlPlane::spawn_named(SpawnRequest request, Answer<ActorId> answer) {
+  KJ_IF_MAYBE (session, session_) {
+    auto call = session->spawnRequest();
+    write_spec(call.initActors(1)[0], request);
+    tasks_->add(call.send().then(
+        [this, answer, asked = request.actor](capnp::Response<wire::Session::SpawnResults> response) {
+          auto spawned = response.getSpawned()[0];
+          if (spawned.hasFailure()) {
+            answer(read_failure(spawned.getFailure()));
+            return;
+          }
+          if (spawned.getActor() == asked.value) known_[asked].ours = true;
+          answer(ActorId{spawned.getActor()});
+        },
+        [answer](kj::Exception&& failure) { answer(error_of(failure)); }));
+  } else {
+    answer(lost_);
+  }
+}
+
+void ControlPlane::find(const std::string& name, Answer<ActorId> answer) {
+  KJ_IF_MAYBE (session, session_) {
+    auto call = session->findRequest();
+    call.setName(name.c_str());
+    tasks_->add(call.send().then(
+        [answer](capnp::Response<wire::Session::FindResults> response) {
+          answer(ActorId{response.getState().getActor()});
+        },
+        [answer](kj::Exception&& failure) { answer(error_of(failure)); }));
+  } else {
+    answer(lost_);
+  }
+}
+
+void ControlPlane::kill(ActorId actor, bool no_restart, Answer<bool> answer) {
+  KJ_IF_MAYBE (session, session_) {
+    auto call = session->killRequest();
+    call.setActor(actor.value);
+    call.setNoRestart(no_restart);
+    tasks_->add(call.send().then([answer](capnp::Response<wire::Session::KillResults>) { answer(true); },
+                                 [answer](kj::Exception&& failure) { answer(error_of(failure)); }));
+  } else {
+    answer(lost_);
+  }
+}
+
+void ControlPlane::nodes(Answer<std::vector<NodeSummary>> answer) {
+  KJ_IF_MAYBE (session, session_) {
+    tasks_->add(session->nodesRequest().send().then(
+        [answer](capnp::Response<wire::Session::NodesResults> response) {
+          std::vector<NodeSummary> out;
+          for (auto node : response.getNodes()) {
+            out.push_back({{node.getNode()}, node.getName().cStr(), node.getHostId().cStr(), node.getAlive(),
+                           read_resources(node.getTotal()), read_resources(node.getFree())});
+          }
+          answer(std::move(out));
+        },
+        [answer](kj::Exception&& failure) { answer(error_of(failure)); }));
+  } else {
+    answer(lost_);
+  }
+}
+
+// ---- finding actors ----
+
+bool ControlPlane::answers(const ActorNews& news, std::uint32_t after) {
+  return news.phase == Phase::dead || news.infeasible ||
+         (news.phase == Phase::alive && news.incarnation > after);
+}
+
+void ControlPlane::resolve(ActorId actor, std::uint32_t after, Lane& lane) {
+  Known& known = known_[actor];
+  if (answers(known.news, after)) {
+    lane.post_function([&lane, news = known.news] { lane.routes().learn(news); });
+    // What the head does not tell us changes of is asked anew each time.
+    if (!known.ours) known.news = ActorNews();
+    forget_if_unused(actor);
+    return;
+  }
+  std::uint64_t number = ++waiter_number_;
+  known.waiters.push_back({&lane, after, number});
+  if (!known.ours) ask(actor, known);
+  if (session_ == nullptr) {
+    lose_session(lost_);
+    return;
+  }
+  // Only a lane whose link broke needs a verdict in bounded time; an actor that waits for its place may take long.
+  if (after == 0) return;
+  tasks_->add(loop_.timer().afterDelay(kVerdictMs * kj::MILLISECONDS).then([this, actor, number] {
+    auto at = known_.find(actor);
+    if (at == known_.end()) return;
+    auto& waiters = at->second.waiters;
+    auto waiter = std::find_if(waiters.begin(), waiters.end(), [&](const Waiter& w) { return w.number == number; });
+    if (waiter == waiters.end()) return;
+    Lane* lane = waiter->lane;
+    waiters.erase(waiter);
+    lane->post_function([lane, actor] {
+      lane->routes().learn_failed(actor, Error(ErrorKind::deadline_exceeded, "the head knows of no ending"));
+    });
+  }));
+}
+
+void ControlPlane::ask(ActorId actor, Known& known) {
+  std::uint32_t after = known.waiters.front().after;
+  for (const Waiter& waiter : known.waiters) after = std::min(after, waiter.after);
+  if (known.asked && known.asked_after == after) return;
+  KJ_IF_MAYBE (session, session_) {
+    known.asked = true;
+    known.asked_after = after;
+    auto call = session->resolveRequest();
+    call.setActor(actor.value);
+    call.setAfter(after);
+    tasks_->add(call.send().then(
+        [this, actor, after](capnp::Response<wire::Session::ResolveResults> response) {
+          auto at = known_.find(actor);
+          if (at != known_.end() && at->second.asked_after == after) at->second.asked = false;
+          auto news = read_news(response.getState());
+          news.actor = actor;
+          changed(std::move(news));
+        },
+        [this, actor, after](kj::Exception&& failure) {
+          auto at = known_.find(actor);
+          if (at == known_.end()) return;
+          if (at->second.asked_after == after) at->second.asked = false;
+          auto waiters = std::move(at->second.waiters);
+          at->second.waiters.clear();
+          Error why = error_of(failure);
+          for (const Waiter& waiter : waiters) {
+            waiter.lane->post_function([lane = waiter.lane, actor, why] { lane->routes().learn_failed(actor, why); });
+          }
+          forget_if_unused(actor);
+        }));
+  }
+}
+
+void ControlPlane::changed(ActorNews news) {
+  if (news.place) {
+    // One copy for all actors of a place.
+    auto& shared = places_[{news.place->process, news.place->lane}];
+    if (auto kept = shared.lock()) news.place = kept;
+    else shared = news.place;
+  }
+  ActorId actor = news.actor;
+  auto at = known_.find(actor);
+  if (at == known_.end()) return;
+  Known& known = at->second;
+  // News may cross answers on the way: what is older than what we know is dropped.
+  if (news.incarnation < known.news.incarnation && news.phase != Phase::dead) return;
+  if (known.ours && news.infeasible && !known.news.infeasible && news.failure) {
+    log(Level::warning, "actor " + to_string(actor) + " (" + news.class_name + ") waits: " + news.failure->message);
+  }
+  known.news = std::move(news);
+  answer_waiters(known);
+  if (!known.ours) known.news = ActorNews();
+  forget_if_unused(actor);
+}
+
+void ControlPlane::answer_waiters(Known& known) {
+  auto waiters = std::move(known.waiters);
+  known.waiters.clear();
+  for (const Waiter& waiter : waiters) {
+    if (!answers(known.news, waiter.after)) {
+      known.waiters.push_back(waiter);
+      continue;
+    }
+    waiter.lane->post_function([lane = waiter.lane, news = known.news] { lane->routes().learn(news); });
+  }
+}
+
+void ControlPlane::forget_if_unused(ActorId actor) {
+  auto at = known_.find(actor);
+  if (at == known_.end() || !at->second.waiters.empty() || at->second.asked) return;
+  // A dead actor of ours is asked about at most by handles that have not heard yet: the head remembers it a while.
+  if (!at->second.ours || at->second.news.phase == Phase::dead) {
+    if (at->second.ours && at->second.news.failure &&
+        at->second.news.incarnation == 0) return;  // it never existed in the head: we alone know why
+    known_.erase(at);
+  }
+}
+
+// ---- links ----
+
+void ControlPlane::connect(std::shared_ptr<const Place> place, Lane& lane) {
+  tasks_->add(open_link(loop_, *place, self_, token_, lane.doorbell())
+                  .then(
+                      [place, &lane](kj::Own<std::unique_ptr<Link>> link) {
+                        auto shared = std::make_shared<std::unique_ptr<Link>>(std::move(*link));
+                        lane.post_function([&lane, place, shared] { lane.routes().linked(*place, std::move(*shared)); });
+                      },
+                      [place, &lane](kj::Exception&& failure) {
+                        Error why = error_of(failure);
+                        lane.post_function([&lane, place, why] { lane.routes().linked(*place, why); });
+                      }));
+}
+
+}  // namespace troupe

@@ -1,0 +1,81 @@
+// The control thread's half of a process: the session with the head, spawns, questions about actors, links being set
+// up. Everything here runs on the control thread; Process posts to it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "core/auth/token.h"
+#include "core/control/loop.h"
+#include "core/control/rpc.h"
+#include "core/protocol/cluster.capnp.h"
+#include "runtime/process/link_setup.h"
+#include "runtime/process/process.h"
+
+namespace troupe {
+
+class ControlPlane {
+ public:
+  // How long a lane waits for the head's word on calls whose link broke.
+  static constexpr int kVerdictMs = 10'000;
+  static constexpr std::size_t kSpawnsPerCall = 2048;
+
+  ControlPlane(ControlLoop& loop, LinkIdentity self, Token token);
+  ~ControlPlane() noexcept(false);
+
+  // The job and process number, once the head has given them.
+  void identify(const LinkIdentity& self) { self_ = self; }
+  void use_session(wire::Session::Client session);
+  // What the head is given to tell news through.
+  wire::JobClient::Client client();
+  // The head or agent is gone: questions fail from now on.
+  void lose_session(const Error& why);
+
+  void spawn(std::vector<SpawnRequest> requests);
+  void spawn_named(SpawnRequest request, Answer<ActorId> answer);
+  void find(const std::string& name, Answer<ActorId> answer);
+  void kill(ActorId actor, bool no_restart, Answer<bool> answer);
+  void nodes(Answer<std::vector<NodeSummary>> answer);
+  void resolve(ActorId actor, std::uint32_t after, Lane& lane);
+  void connect(std::shared_ptr<const Place> place, Lane& lane);
+
+  const LinkIdentity& self() const { return self_; }
+  const Token& token() const { return token_; }
+
+ private:
+  class Client;
+  struct Waiter {
+    Lane* lane;
+    std::uint32_t after;
+    std::uint64_t number;
+  };
+  struct Known {
+    ActorNews news;
+    bool ours = false;       // the head tells its changes
+    bool asked = false;      // a question is with the head
+    std::uint32_t asked_after = 0;
+    std::vector<Waiter> waiters;
+  };
+
+  void changed(ActorNews news);
+  void answer_waiters(Known& known);
+  void ask(ActorId actor, Known& known);
+  static bool answers(const ActorNews& news, std::uint32_t after);
+  void spawn_failed(const std::vector<ActorId>& actors, const Error& why);
+  void forget_if_unused(ActorId actor);
+
+  ControlLoop& loop_;
+  LinkIdentity self_;
+  Token token_;
+  kj::Maybe<wire::Session::Client> session_;
+  Error lost_;
+  std::unordered_map<ActorId, Known> known_;
+  std::map<std::pair<ProcessId, std::uint16_t>, std::weak_ptr<const Place>> places_;  // one copy for all actors there
+  std::uint64_t waiter_number_ = 0;
+  kj::Own<kj::TaskSet::ErrorHandler> on_failure_;
+  kj::Own<kj::TaskSet> tasks_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,244 @@
+#include "runtime/process/worker_host.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "core/base/log.h"
+#include "core/control/address.h"
+#include "core/control/kj_error.h"
+#include "runtime/call/actor_cell.h"
+#include "runtime/call/peer.h"
+#include "runtime/lane/lane.h"
+#include "runtime/process/wire_types.h"
+
+namespace troupe {
+
+class WorkerHost::Server final : public wire::Worker::Server {
+ public:
+  explicit Server(WorkerHost& host) : host_(host) {}
+  kj::Promise<void> place(PlaceContext context) override {
+    for (auto placement : context.getParams().getPlacements()) host_.place(placement);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> destroy(DestroyContext context) override {
+    for (auto actor : context.getParams().getActors()) host_.destroy({actor.getActor()}, actor.getIncarnation());
+    return kj::READY_NOW;
+  }
+
+ private:
+  WorkerHost& host_;
+};
+
+namespace {
+
+[[noreturn]] void end_group() {
+  ::kill(0, SIGKILL);
+  ::_exit(1);
+}
+
+[[noreturn]] void give_up(const std::string& why) {
+  log(Level::error, why);
+  ::_exit(1);
+}
+
+}  // namespace
+
+WorkerHost::WorkerHost(ControlLoop& loop, ControlPlane& plane, std::vector<std::unique_ptr<Lane>>& lanes,
+                       const WorkerStart& start)
+    : loop_(loop), plane_(plane), lanes_(lanes), start_(start) {}
+
+WorkerHost::~WorkerHost() noexcept(false) = default;
+
+void WorkerHost::listen() {
+  place_.process = {start_.process};
+  place_.node = {start_.node};
+  place_.host_id = start_.host_id;
+  auto on_peer = [this](kj::Own<SocketStream> stream) {
+    loop_.spawn("a new link", serve_link(
+        loop_, kj::mv(stream), plane_.self(),
+        [this](std::uint16_t lane) { return lane < lanes_.size() ? lanes_[lane]->doorbell() : -1; },
+        [this](std::uint16_t lane, std::unique_ptr<Link> link) { take_link(lane, std::move(link)); }));
+  };
+  Address address, bound;
+  address.path = start_.socket_dir + "/w" + std::to_string(start_.process);
+  auto socket = listen_on(address, bound);
+  if (!socket) give_up("this worker cannot take links: " + socket.error().message);
+  place_.unix_path = bound.path;
+  unix_ = std::make_unique<Acceptor>(loop_, std::move(*socket), plane_.token(), on_peer);
+  if (start_.tcp_host.empty()) return;
+  Address tcp;
+  tcp.host = start_.tcp_host;
+  auto listening = listen_on(tcp, bound);
+  if (!listening) give_up("this worker cannot take links from other hosts: " + listening.error().message);
+  place_.tcp_host = bound.host;
+  place_.tcp_port = bound.port;
+  tcp_ = std::make_unique<Acceptor>(loop_, std::move(*listening), plane_.token(), on_peer);
+}
+
+void WorkerHost::start() {
+  listen();
+  agent_ = kj::heap<RpcConnection>(kj::heap<SocketStream>(loop_, UniqueFd(start_.channel_fd)));
+  loop_.spawn("channel", agent_->on_disconnect().then([] { end_group(); }));
+  auto host = agent_->bootstrap().castAs<wire::WorkerHost>();
+  auto request = host.registerRequest();
+  request.setWorker(kj::heap<Server>(*this));
+  request.setClient(plane_.client());
+  write_place(request.initEndpoint(), place_);
+  request.setFingerprint(plane_.self().fingerprint);
+  plane_.use_session(request.send()
+                         .then([](capnp::Response<wire::WorkerHost::RegisterResults> answer) {
+                           return answer.getSession();
+                         },
+                         [](kj::Exception&& failure) -> wire::Session::Client {
+                           give_up("the node refused this worker: " + error_of(failure).message);
+                         }));
+  host_ = kj::mv(host);
+}
+
+// ---- actors ----
+
+void WorkerHost::place(wire::Placement::Reader placement) {
+  auto spec = placement.getSpec();
+  ActorIdentity identity;
+  identity.id = {spec.getActor()};
+  identity.incarnation = placement.getIncarnation();
+  identity.job = {placement.getJob()};
+  identity.node = {start_.node};
+  identity.node_name = start_.node_name;
+  identity.name = spec.getOptions().getName().cStr();
+  for (auto gpu : placement.getGpus()) identity.gpus.push_back(gpu);
+  const ClassTable* table = find_class(spec.getClassName().cStr());
+  if (table == nullptr) {
+    report_failed(identity.id, identity.incarnation,
+                  Error(ErrorKind::mismatch, std::string("the program in the worker has no actor class ") +
+                                                 spec.getClassName().cStr() + "; it has " + class_names()));
+    return;
+  }
+  if (lane_of_.count(identity.id)) return;  // a repeated request
+  std::uint16_t lane = static_cast<std::uint16_t>(next_lane_++ % lanes_.size());
+  lane_of_[identity.id] = lane;
+  auto args = spec.getArgs();
+  std::vector<std::byte> bytes(args.size());
+  if (!bytes.empty()) std::memcpy(bytes.data(), args.begin(), args.size());
+  lanes_[lane]->post_function([this, lane, table, identity = std::move(identity), bytes = std::move(bytes)]() mutable {
+    // Constructors are user code and may block: they run in their turn, not among the tasks.
+    class Construct final : public Runnable {
+     public:
+      Construct(WorkerHost& host, std::uint16_t lane, const ClassTable& table, ActorIdentity identity,
+                std::vector<std::byte> args)
+          : host_(host), lane_(lane), table_(table), identity_(std::move(identity)), args_(std::move(args)) {}
+      void run() override {
+        Lane& here = *Lane::current();
+        ActorId id = identity_.id;
+        std::uint32_t incarnation = identity_.incarnation;
+        auto* cell = new ActorCell(here, table_, std::move(identity_));
+        Reader reader(args_);
+        auto made = cell->construct(reader);
+        if (made) here.actors()[id] = cell;
+        else cell->release();
+        host_.loop_.post([&host = host_, lane = lane_, id, incarnation,
+                          failure = made ? nullptr : std::make_shared<const Error>(made.error())] {
+          if (failure) host.report_failed(id, incarnation, *failure);
+          else host.report_alive(id, incarnation, lane);
+        });
+        delete this;
+      }
+      void discard() override { delete this; }
+
+     private:
+      WorkerHost& host_;
+      std::uint16_t lane_;
+      const ClassTable& table_;
+      ActorIdentity identity_;
+      std::vector<std::byte> args_;
+    };
+    lanes_[lane]->schedule(new Construct(*this, lane, *table, std::move(identity), std::move(bytes)));
+  });
+}
+
+void WorkerHost::destroy(ActorId actor, std::uint32_t incarnation) {
+  auto at = lane_of_.find(actor);
+  if (at == lane_of_.end()) return;
+  Lane& lane = *lanes_[at->second];
+  lane_of_.erase(at);
+  lane.post_function([&lane, actor, incarnation] {
+    class End final : public Runnable {
+     public:
+      End(ActorId actor, std::uint32_t incarnation) : actor_(actor), incarnation_(incarnation) {}
+      void run() override {
+        auto& actors = Lane::current()->actors();
+        auto at = actors.find(actor_);
+        if (at != actors.end() && at->second->identity().incarnation == incarnation_) {
+          ActorCell* cell = at->second;
+          actors.erase(at);
+          cell->end(Error(ErrorKind::cancelled, "it was killed"));
+          cell->release();
+        }
+        delete this;
+      }
+      void discard() override { delete this; }
+
+     private:
+      ActorId actor_;
+      std::uint32_t incarnation_;
+    };
+    lane.schedule(new End(actor, incarnation));
+  });
+}
+
+// ---- reports ----
+
+void WorkerHost::report_alive(ActorId actor, std::uint32_t incarnation, std::uint16_t lane) {
+  reports_.push_back({actor, incarnation, lane, nullptr});
+  report_later();
+}
+
+void WorkerHost::report_failed(ActorId actor, std::uint32_t incarnation, const Error& error) {
+  lane_of_.erase(actor);
+  reports_.push_back({actor, incarnation, 0, std::make_shared<const Error>(error)});
+  report_later();
+}
+
+void WorkerHost::report_later() {
+  if (report_posted_) return;
+  report_posted_ = true;
+  loop_.post([this] {
+    report_posted_ = false;
+    send_reports();
+  });
+}
+
+void WorkerHost::send_reports() {
+  auto reports = std::move(reports_);
+  reports_.clear();
+  KJ_IF_MAYBE (host, host_) {
+    auto call = host->reportRequest();
+    auto events = call.initEvents(static_cast<unsigned>(reports.size()));
+    for (unsigned i = 0; i < reports.size(); ++i) {
+      const Report& report = reports[i];
+      if (report.failure) {
+        auto failed = events[i].initActorFailed();
+        failed.initOf().setActor(report.actor.value);
+        failed.getOf().setIncarnation(report.incarnation);
+        write_failure(failed.initFailure(), *report.failure);
+      } else {
+        auto alive = events[i].initActorAlive();
+        alive.initOf().setActor(report.actor.value);
+        alive.getOf().setIncarnation(report.incarnation);
+        place_.lane = report.lane;
+        write_place(alive.initEndpoint(), place_);
+      }
+    }
+    loop_.spawn("report to the node", call.send().ignoreResult());
+  }
+}
+
+void WorkerHost::take_link(std::uint16_t lane, std::unique_ptr<Link> link) {
+  auto shared = std::make_shared<std::unique_ptr<Link>>(std::move(link));
+  Lane& target = *lanes_[lane];
+  target.post_function([&target, shared] { target.add_peer(Peer::serving(target, std::move(*shared))); });
+}
+
+}  // namespace troupe
