@@ -6,7 +6,10 @@
 namespace troupe::gcs {
 namespace {
 
-bool same_agent(const NodeInfo& a, const NodeInfo& b) { return a.host_id == b.host_id && a.pid == b.pid; }
+bool same_agent(const NodeInfo& known, const NodeInfo& joining) {
+  bool named = joining.name.empty() || joining.name == known.name;
+  return named && known.host_id == joining.host_id && known.pid == joining.pid;
+}
 
 }  // namespace
 

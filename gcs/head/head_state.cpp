@@ -141,6 +141,7 @@ void HeadState::refuse(Reply reply, const Error& error) {
 void HeadState::refuse_if_overloaded() const {
   if (closed_)
     kj::throwFatalException(kj_exception(Error(ErrorKind::unavailable, "the head is shutting down")));
+  if (store_.fenced()) kj::throwFatalException(kj_exception(Error(ErrorKind::unavailable, store_.state())));
   if (waiting_replies_ < options_.most_waiting) return;
   kj::throwFatalException(kj_exception(
       Error(ErrorKind::overloaded, "too many requests wait for the store; it is " + store_.state())));
@@ -200,7 +201,7 @@ void HeadState::written(Turn turn, std::vector<Key> keys, Result<void> result) {
   std::deque<Action> due;
   std::deque<Action> rest;
   for (Action& action : std::exchange(waiting_, {})) {
-    (action.after <= turn ? due : rest).push_back(std::move(action));
+    (action.after <= turn || store_.fenced() ? due : rest).push_back(std::move(action));
   }
   waiting_ = std::move(rest);
   std::deque<Action> kept;
