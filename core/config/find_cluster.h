@@ -1,0 +1,25 @@
+// Where the cluster is and the secret that opens it. Any thread.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "core/auth/token.h"
+#include "core/control/address.h"
+
+namespace troupe {
+
+struct ClusterLocation {
+  Address address;
+  Token token;
+  std::string source;  // for people: "--head", "TROUPE_HEAD" or the cluster file's path
+};
+
+// The address: `head` if given, else $TROUPE_HEAD, else the cluster file. The token: $TROUPE_TOKEN, else the
+// file $TROUPE_HOME/token. not_found when nothing names a cluster; every error says what to do next.
+Result<ClusterLocation> find_cluster(const std::optional<std::string>& head = {});
+
+// $TROUPE_TOKEN, else the file $TROUPE_HOME/token, which is created when `create` is set.
+Result<Token> cluster_token(bool create);
+
+}  // namespace troupe

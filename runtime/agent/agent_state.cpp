@@ -1,0 +1,345 @@
+#include "runtime/agent/agent_state.h"
+
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "core/base/log.h"
+#include "core/config/home.h"
+#include "core/config/host_id.h"
+#include "core/control/kj_error.h"
+#include "core/os/process.h"
+#include "runtime/agent/machine.h"
+#include "runtime/agent/servants.h"
+
+namespace troupe {
+namespace {
+
+constexpr std::size_t kOldLogs = 20;
+// A Unix socket's path has 107 bytes; workers add a file name.
+constexpr std::size_t kLongestFolder = 80;
+
+std::string text(capnp::Text::Reader from) { return std::string(from.cStr(), from.size()); }
+
+std::string short_name(std::string class_name) {
+  auto colon = class_name.rfind(':');
+  return colon == class_name.npos ? class_name : class_name.substr(colon + 1);
+}
+
+}  // namespace
+
+AgentState::AgentState(ControlLoop& loop, NodeAgent::Options options)
+    : loop_(loop), options_(std::move(options)), host_id_(troupe::host_id()), events_(loop), named_(nullptr) {
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  tell_named_ = kj::mv(paf.fulfiller);
+  named_ = paf.promise.fork();
+  if (options_.launcher.empty()) options_.launcher = own_executable();
+}
+
+AgentState::~AgentState() noexcept(false) {
+  std::error_code ignored;
+  if (!sockets_.empty()) std::filesystem::remove_all(sockets_, ignored);
+}
+
+Result<void> AgentState::prepare() {
+  if (auto made = make_private_directory(options_.state); !made) return made.error();
+  logs_ = options_.state + "/logs";
+  if (auto made = make_private_directory(logs_); !made) return made.error();
+  sockets_ = options_.state + "/sockets";
+  if (sockets_.size() > kLongestFolder) {
+    char name[] = "/tmp/troupe-sockets-XXXXXX";
+    if (::mkdtemp(name) == nullptr) return system_error(errno, "cannot make a folder in /tmp");
+    sockets_ = name;
+    return {};
+  }
+  std::error_code ignored;
+  std::filesystem::remove_all(sockets_, ignored);
+  return make_private_directory(sockets_);
+}
+
+void AgentState::joined(wire::Membership::Client membership) {
+  membership_ = membership;
+  events_.connect(kj::mv(membership));
+}
+
+void AgentState::named(std::uint64_t node, std::string name) {
+  node_ = node;
+  name_ = std::move(name);
+  tell_named_->fulfill();
+}
+
+void AgentState::start_job(JobDescription description) {
+  if (stopping_ || jobs_.count(description.id) > 0) return;
+  auto weak = weak_from_this();
+  Job::Hooks hooks;
+  hooks.parameters = [this](const WorkerProcess& worker) { return parameters_of(worker); };
+  hooks.host = [weak](const WorkerProcess& worker) -> wire::WorkerHost::Client {
+    return kj::heap<WorkerHostServant>(weak, worker.process);
+  };
+  hooks.output = [this](Job& job, std::string_view line) { zygote_line(job, line); };
+  hooks.patience = options_.patience;
+  hooks.launcher = options_.launcher;
+  auto id = description.id;
+  jobs_[id] = std::make_unique<Job>(loop_, std::move(description),
+                                    logs_ + "/job-" + std::to_string(id) + ".log", std::move(hooks));
+}
+
+void AgentState::place(capnp::List<wire::Placement>::Reader placements) {
+  // By process: each worker gets one message.
+  std::vector<std::pair<WorkerProcess*, std::vector<wire::Placement::Reader>>> groups;
+  std::unordered_map<std::uint64_t, std::size_t> group_of;
+  for (auto one : placements) {
+    auto actor = one.getSpec().getActor();
+    auto incarnation = one.getIncarnation();
+    if (auto known = actors_.find(actor); known != actors_.end() && known->second.incarnation >= incarnation)
+      continue;
+    auto job = jobs_.find(one.getJob());
+    if (stopping_ || job == jobs_.end() || job->second->ended()) {
+      events_.actor_failed(
+          actor, incarnation,
+          Error(ErrorKind::unavailable, stopping_ ? "the node is ending" : "its job is not on the node"));
+      continue;
+    }
+    auto [at, fresh] = group_of.try_emplace(one.getProcess(), groups.size());
+    if (fresh) groups.emplace_back(&worker_for(one, *job->second), std::vector<wire::Placement::Reader>());
+    groups[at->second].second.push_back(one);
+    actors_[actor] = {incarnation, one.getProcess()};
+  }
+  for (auto& [worker, list] : groups) {
+    bool starts = worker->phase() == WorkerProcess::Phase::waiting && worker->actors.empty();
+    worker->place(list);
+    if (!starts) continue;
+    expect_registration(*worker);
+    jobs_[worker->job]->start(worker->shared_from_this());
+  }
+}
+
+WorkerProcess& AgentState::worker_for(wire::Placement::Reader placement, Job& job) {
+  auto& worker = workers_[placement.getProcess()];
+  if (worker) return *worker;
+  auto spec = placement.getSpec();
+  bool light = spec.getOptions().getIsolation() == wire::Isolation::LIGHT;
+  std::string label = std::to_string(placement.getProcess()) + " ";
+  std::string name = text(spec.getOptions().getName());
+  label += light ? "light" : !name.empty() ? name : short_name(text(spec.getClassName()));
+  std::replace(label.begin(), label.end(), '\n', ' ');
+  worker = std::make_shared<WorkerProcess>(
+      loop_, placement.getProcess(), job.description().id, light, std::move(label),
+      [this](WorkerProcess& from, std::string_view line) { this->line(from, line); },
+      [this](WorkerProcess& gone, const Error& how) { worker_ended(gone, how); });
+  worker->limit = LineLimit(options_.lines_per_second);
+  if (!light) {
+    for (auto slot : placement.getGpus()) worker->gpus.push_back(slot);
+  }
+  return *worker;
+}
+
+void AgentState::expect_registration(WorkerProcess& worker) {
+  // Counted from the wish on, so it covers the zygote's patience and a queue of other workers before it.
+  auto patience = 2 * options_.patience;
+  loop_.spawn("waiting for a worker",
+              loop_.timer().afterDelay(patience).then([weak = worker.weak_from_this(), patience] {
+                auto self = weak.lock();
+                if (!self || self->phase() == WorkerProcess::Phase::registered) return;
+                self->kill(Error(ErrorKind::unavailable, "worker process " + std::to_string(self->process) +
+                                                             " did not register with its agent in " +
+                                                             std::to_string(patience / kj::SECONDS) + " s"));
+              }));
+}
+
+WorkerStart AgentState::parameters_of(const WorkerProcess& worker) const {
+  WorkerStart start;
+  start.process = worker.process;
+  start.job = worker.job;
+  start.node = node_;
+  start.node_name = name_;
+  start.host_id = host_id_;
+  start.isolation = worker.light ? 1 : 0;
+  start.lanes = worker.light
+                    ? static_cast<int>(std::max<std::int64_t>(
+                          1, std::min<std::int64_t>(std::thread::hardware_concurrency(),
+                                                    options_.resources.units("cpu") / Resources::kOne)))
+                    : 1;
+  start.socket_dir = sockets_;
+  start.tcp_host = options_.tcp_host;
+  start.token_hex = options_.token.hex();
+  // On a node with GPUs a worker sees its own slots only.
+  if (options_.resources.units("gpu") > 0) {
+    start.set_devices = true;
+    start.devices = devices_of(worker.gpus, std::getenv("CUDA_VISIBLE_DEVICES"));
+  }
+  return start;
+}
+
+kj::Promise<void> AgentState::destroy(capnp::List<wire::Incarnation>::Reader list) {
+  std::unordered_map<std::uint64_t, std::vector<WorkerProcess::Placed>> light;
+  kj::Vector<kj::Promise<void>> done;
+  for (auto one : list) {
+    auto at = actors_.find(one.getActor());
+    if (at == actors_.end() || at->second.incarnation != one.getIncarnation()) continue;
+    auto worker = workers_.find(at->second.process);
+    if (worker == workers_.end()) {
+      actors_.erase(at);
+    } else if (worker->second->light) {
+      light[worker->first].push_back({one.getActor(), one.getIncarnation()});
+      actors_.erase(at);
+    } else {
+      auto process = worker->second;  // kill() may end it at once and take it out of the map
+      process->kill(Error(ErrorKind::actor_died, "it was told to end"));
+      done.add(process->when_over());
+    }
+  }
+  for (auto& [process, actors] : light) done.add(workers_[process]->destroy(actors));
+  return kj::joinPromises(done.releaseAsArray());
+}
+
+kj::Promise<void> AgentState::end_job(std::uint64_t id) {
+  auto at = jobs_.find(id);
+  if (at == jobs_.end()) return kj::READY_NOW;
+  return at->second->end().then([self = shared_from_this(), id] {
+    auto job = self->jobs_.find(id);
+    if (job == self->jobs_.end()) return;
+    job->second->log_file().flush();
+    self->old_logs_.push_back(job->second->log_file().path());
+    self->forget_logs_of_old_jobs();
+    // It may be in the middle of telling of its end.
+    self->loop_.post([old = std::shared_ptr<Job>(std::move(job->second))] {});
+    self->jobs_.erase(job);
+  });
+}
+
+kj::Promise<void> AgentState::end_all(const std::string& reason) {
+  stopping_ = true;
+  log(Level::info, "ending the node's processes: " + reason);
+  kj::Vector<kj::Promise<void>> done;
+  for (auto& [id, job] : jobs_) done.add(job->end());
+  auto self = shared_from_this();
+  return kj::joinPromises(done.releaseAsArray()).then([self] {
+    self->events_.disconnect();
+    self->membership_ = nullptr;
+    self->loop_.post([self] {
+      self->jobs_.clear();
+      self->workers_.clear();
+    });
+    if (self->options_.reaps_orphans) kill_children_except({});
+  });
+}
+
+Result<std::string> AgentState::logs(std::uint64_t job, std::uint64_t process, std::uint32_t lines) {
+  std::string prefix = process != 0 ? std::to_string(process) + " " : "";
+  if (auto at = jobs_.find(job); at != jobs_.end()) return at->second->log_file().tail(prefix, lines);
+  std::string path = logs_ + "/job-" + std::to_string(job) + ".log";
+  if (::access(path.c_str(), R_OK) != 0) return std::string();
+  return LogFile(path).tail(prefix, lines);
+}
+
+wire::Session::Client AgentState::register_worker(std::uint64_t process, wire::Worker::Client worker,
+                                                  wire::JobClient::Client client, std::uint64_t fingerprint,
+                                                  std::uint64_t& job) {
+  auto at = workers_.find(process);
+  if (at == workers_.end() || at->second->dying() ||
+      at->second->phase() == WorkerProcess::Phase::registered) {
+    kj::throwFatalException(
+        kj_exception(Error(ErrorKind::unavailable, "this worker is not expected any more")));
+  }
+  auto self = at->second;
+  const auto& description = jobs_[self->job]->description();
+  if (fingerprint != description.fingerprint) {
+    Error error(ErrorKind::mismatch, "the program " + description.executable + " on node " + name_ +
+                                         " is not the one the driver runs (" + description.executable +
+                                         " on " + description.name +
+                                         "'s host): copy the driver's build to this node, or start the "
+                                         "driver again after a rebuild");
+    self->kill(error);
+    kj::throwFatalException(kj_exception(error));
+  }
+  job = self->job;
+  KJ_IF_MAYBE (membership, membership_) {
+    auto request = membership->workerSessionRequest();
+    request.setProcess(process);
+    request.setClient(kj::mv(client));
+    auto session = request.send().getSession();  // usable at once; its calls follow the request
+    // Placements leave after the answer to this call.
+    loop_.spawn("registering a worker", kj::evalLast([self, worker = kj::mv(worker)]() mutable {
+                  if (!self->over()) self->registered(kj::mv(worker));
+                }));
+    return session;
+  }
+  kj::throwFatalException(kj_exception(Error(ErrorKind::unavailable, "the node is ending")));
+}
+
+void AgentState::worker_report(std::uint64_t process, capnp::List<wire::NodeEvent>::Reader events) {
+  auto at = workers_.find(process);
+  if (at == workers_.end()) return;
+  auto worker = at->second;
+  events_.forward(events);
+  for (auto event : events) {
+    if (event.which() != wire::NodeEvent::ACTOR_FAILED) continue;
+    auto of = event.getActorFailed().getOf();
+    auto known = actors_.find(of.getActor());
+    if (known == actors_.end() || known->second.incarnation != of.getIncarnation()) continue;
+    actors_.erase(known);
+    worker->actors.erase(of.getActor());
+    // Its process has nothing left to do.
+    if (!worker->light) worker->kill(read_failure(event.getActorFailed().getFailure()));
+  }
+}
+
+void AgentState::worker_ended(WorkerProcess& worker, const Error& how) {
+  auto keep = worker.shared_from_this();
+  for (auto [actor, incarnation] : worker.actors) {
+    auto at = actors_.find(actor);
+    if (at != actors_.end() && at->second.process == worker.process) actors_.erase(at);
+  }
+  workers_.erase(worker.process);
+  events_.dropped(worker.job, worker.process, worker.limit.take_dropped());
+  Error error = how;
+  error.node = {node_};
+  events_.process_ended(worker.process, error);
+}
+
+void AgentState::line(WorkerProcess& worker, std::string_view text) {
+  auto job = jobs_.find(worker.job);
+  if (job == jobs_.end()) return;
+  job->second->log_file().append(worker.label + ": ", text);
+  flush_logs_later();
+  if (worker.limit.pass(std::chrono::steady_clock::now())) events_.output(worker.job, worker.process, text);
+}
+
+void AgentState::zygote_line(Job& job, std::string_view text) {
+  job.log_file().append("0 zygote: ", text);
+  flush_logs_later();
+  if (job.limit().pass(std::chrono::steady_clock::now())) events_.output(job.description().id, 0, text);
+}
+
+void AgentState::flush_logs_later() {
+  if (std::exchange(flush_posted_, true)) return;
+  loop_.post([weak = weak_from_this()] {
+    auto self = weak.lock();
+    if (!self) return;
+    self->flush_posted_ = false;
+    for (auto& [id, job] : self->jobs_) job->log_file().flush();
+  });
+}
+
+void AgentState::tell_of_dropped_lines() {
+  for (auto& [id, worker] : workers_) events_.dropped(worker->job, id, worker->limit.take_dropped());
+  for (auto& [id, job] : jobs_) events_.dropped(id, 0, job->limit().take_dropped());
+}
+
+void AgentState::forget_logs_of_old_jobs() {
+  while (old_logs_.size() > kOldLogs) {
+    std::error_code ignored;
+    std::filesystem::remove(old_logs_.front(), ignored);
+    for (int age = 1; age < LogFile::kFiles; ++age) {
+      std::filesystem::remove(old_logs_.front() + "." + std::to_string(age), ignored);
+    }
+    old_logs_.pop_front();
+  }
+}
+
+}  // namespace troupe

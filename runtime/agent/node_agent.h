@@ -1,0 +1,67 @@
+// The node agent: joins the head, starts and reaps the workers of this node, passes their sessions and output
+// on.
+//
+// Owner: the node command. Thread: the control thread. Lifetime: after the loop, before it is destroyed;
+// dropping it ends every process it started, without waiting. Errors reach join() and ended().
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/auth/token.h"
+#include "core/base/resources.h"
+#include "core/control/rpc.h"
+#include "core/protocol/cluster.capnp.h"
+
+namespace troupe {
+
+class AgentState;
+
+class NodeAgent {
+ public:
+  struct Options {
+    Options(Token t) : token(std::move(t)) {}
+    Token token;
+    std::string name;                    // empty: the head chooses
+    std::string tcp_host = "127.0.0.1";  // where workers take links from other hosts
+    Resources resources;
+    std::string state;           // a private folder for logs and sockets
+    std::string launcher;        // program whose main begins with enter_worker_role(); empty: this one
+    bool reaps_orphans = false;  // all other children of this process are its own to kill
+    int lines_per_second = 200;  // of a worker's output, to its driver
+    kj::Duration patience = 30 * kj::SECONDS;  // until a worker registers
+  };
+  static constexpr auto kHeartbeat = 500 * kj::MILLISECONDS;
+
+  NodeAgent(ControlLoop& loop, Options options);
+  ~NodeAgent() noexcept(false);
+  NodeAgent(const NodeAgent&) = delete;
+
+  // Joins the head at the other end. Once.
+  kj::Promise<void> join(kj::Own<RpcConnection> head);
+
+  // Kills every process of the node, then ended() resolves. May be called again.
+  void stop(const std::string& reason);
+
+  // Resolves when the node was told to end and nothing of it is left; rejected, in the same state, when the
+  // head was lost. To be called once.
+  kj::Promise<void> ended() { return kj::mv(ended_); }
+
+  std::uint64_t node() const;
+  const std::string& name() const;
+
+ private:
+  void finish(kj::Maybe<kj::Exception> failure, const std::string& reason);
+  kj::Promise<void> beat();
+
+  ControlLoop& loop_;
+  std::shared_ptr<AgentState> state_;
+  kj::Own<kj::PromiseFulfiller<void>> tell_ended_;
+  kj::Promise<void> ended_;
+  kj::Maybe<kj::Own<RpcConnection>> head_;
+  kj::Maybe<wire::Membership::Client> membership_;
+  int beats_ = 0;  // not yet answered
+  bool finishing_ = false;
+};
+
+}  // namespace troupe
