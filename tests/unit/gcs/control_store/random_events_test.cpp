@@ -9,10 +9,16 @@
 namespace troupe::gcs {
 namespace {
 
+// How often the histories reached what matters; none may be rare by accident.
+struct Reached {
+  int alive = 0, restarting = 0, dead = 0, infeasible = 0, returned_nodes = 0, destroyed = 0;
+};
+
 // A cluster of agents that carry out orders late, twice, or never, beside requests drawn at random.
 class History {
  public:
-  explicit History(std::uint64_t seed) : random_(seed), core_(std::make_unique<ControlStore>(options())) {}
+  History(std::uint64_t seed, Reached& reached)
+      : reached_(reached), random_(seed), core_(std::make_unique<ControlStore>(options())) {}
 
   static ControlStore::Options options() {
     ControlStore::Options o;
@@ -70,10 +76,22 @@ class History {
         newest_[place->spec->actor] = place->incarnation;
         places_.push_back(*place);
       }
-      if (const auto* destroy = std::get_if<Destroy>(&action.what)) destroys_.push_back(*destroy);
+      if (const auto* notify = std::get_if<Notify>(&action.what)) {
+        reached_.alive += notify->state.phase == Phase::alive;
+        reached_.restarting += notify->state.phase == Phase::restarting;
+        reached_.dead += notify->state.phase == Phase::dead;
+        reached_.infeasible += notify->state.infeasible;
+      }
+      if (const auto* destroy = std::get_if<Destroy>(&action.what)) {
+        destroys_.push_back(*destroy);
+        ++reached_.destroyed;
+      }
       if (const auto* end = std::get_if<EndJob>(&action.what)) ends_.push_back(*end);
       if (const auto* reply = std::get_if<Reply>(&action.what)) {
         ASSERT_TRUE(open_.erase(reply->request) == 1 || reply->request == 1) << "answered twice";
+        if (const auto* joined = std::get_if<NodeJoined>(&reply->answer)) {
+          reached_.returned_nodes += !nodes_seen_.insert(joined->node).second;
+        }
         if (const auto* opened = std::get_if<JobOpened>(&reply->answer)) {
           ASSERT_TRUE(processes_seen_.insert(opened->process).second) << "a process id came twice";
           sessions_.push_back(opened->process);
@@ -193,6 +211,8 @@ class History {
     }
   }
 
+  Reached& reached_;
+  std::set<NodeId> nodes_seen_;
   std::mt19937_64 random_;
   std::unique_ptr<ControlStore> core_;
   Disk disk_;
@@ -211,14 +231,21 @@ class History {
 };
 
 TEST(ControlStoreRandomEvents, InvariantsHoldAfterEachAndNothingIsLeft) {
+  Reached reached;
   for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    History history(seed);
+    History history(seed, reached);
     history.run(250);
     if (HasFailure()) return;
     history.finish();
     if (HasFailure()) return;
   }
+  EXPECT_GT(reached.alive, 1'000);
+  EXPECT_GT(reached.restarting, 1'000);
+  EXPECT_GT(reached.dead, 1'000);
+  EXPECT_GT(reached.infeasible, 100);
+  EXPECT_GT(reached.returned_nodes, 20);
+  EXPECT_GT(reached.destroyed, 1'000);
 }
 
 }  // namespace
