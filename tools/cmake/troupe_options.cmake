@@ -1,5 +1,6 @@
 # Compiler flags, sanitizers, ccache.
-add_compile_options(-Wall -Wextra -Wno-missing-field-initializers -fno-omit-frame-pointer)
+# g++ 12 reports moved-from variants as uninitialised when it optimises.
+add_compile_options(-Wall -Wextra -Wno-missing-field-initializers -Wno-maybe-uninitialized -fno-omit-frame-pointer)
 if(CMAKE_BUILD_TYPE MATCHES "Rel")
   string(REPLACE "-g" "-g1" CMAKE_CXX_FLAGS_RELWITHDEBINFO "${CMAKE_CXX_FLAGS_RELWITHDEBINFO}")
   add_link_options(-Wl,--gc-sections)

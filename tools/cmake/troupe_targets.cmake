@@ -15,7 +15,7 @@ function(troupe_schemas name)
     add_custom_command(
       OUTPUT ${cpp} ${header}
       COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/core/protocol
-      COMMAND capnp compile --src-prefix=${CMAKE_SOURCE_DIR}/core/protocol -I${CMAKE_SOURCE_DIR}
+      COMMAND ${CAPNP_COMPILER} compile --src-prefix=${CMAKE_SOURCE_DIR}/core/protocol -I${CMAKE_SOURCE_DIR}
               -oc++:${CMAKE_BINARY_DIR}/core/protocol ${CMAKE_SOURCE_DIR}/core/protocol/${file}
       DEPENDS ${CMAKE_SOURCE_DIR}/core/protocol/${file}
       COMMENT "capnp ${file}")
@@ -23,7 +23,7 @@ function(troupe_schemas name)
   endforeach()
   add_library(${name} STATIC ${outputs})
   target_include_directories(${name} PUBLIC ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
-  target_link_libraries(${name} PUBLIC CapnProto::capnp-rpc CapnProto::capnp CapnProto::kj-async CapnProto::kj)
+  target_link_libraries(${name} PUBLIC PkgConfig::CAPNP)
   target_compile_options(${name} PRIVATE -w)
 endfunction()
 

@@ -1,0 +1,37 @@
+// The actors of the benchmark.
+#pragma once
+
+#include <troupe/troupe.h>
+
+#include <string>
+
+namespace troupe::bench {
+
+class Echo {
+ public:
+  int add(int n) { return total_ += n; }
+  std::uint64_t size(const std::string& text) const { return text.size(); }
+  void spin(double seconds);
+  int pid() const;
+
+ private:
+  int total_ = 0;
+};
+
+// Calls an Echo beside it, `outstanding` at a time; calls a second.
+class Caller {
+ public:
+  Task<double> run(Handle<Echo> echo, int calls, int outstanding);
+};
+
+}  // namespace troupe::bench
+
+template <>
+inline constexpr auto troupe::actor<troupe::bench::Echo> =
+    troupe::describe<troupe::bench::Echo>("bench.Echo")
+        .methods<&troupe::bench::Echo::add, &troupe::bench::Echo::size, &troupe::bench::Echo::spin,
+                 &troupe::bench::Echo::pid>();
+
+template <>
+inline constexpr auto troupe::actor<troupe::bench::Caller> =
+    troupe::describe<troupe::bench::Caller>("bench.Caller").methods<&troupe::bench::Caller::run>();
