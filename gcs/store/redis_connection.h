@@ -5,11 +5,14 @@
 // replies still awaited get none.
 #pragma once
 
-#include <asio/io_context.hpp>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
+
+// After a standard header: Asio 1.22 otherwise takes this library for one without aligned_alloc, and frees
+// with another function than it allocates with.
+#include <asio/io_context.hpp>
 
 #include "gcs/store/redis_url.h"
 

@@ -10,10 +10,11 @@
 // process.
 #pragma once
 
-#include <asio/steady_timer.hpp>
 #include <chrono>
 #include <deque>
 #include <memory>
+
+#include <asio/steady_timer.hpp>
 
 #include "gcs/store/redis_connection.h"
 #include "gcs/store/store.h"
