@@ -63,7 +63,7 @@ std::vector<NodeDescription> nodes() {
       [](Answer<std::vector<NodeSummary>> answer) { Process::get().nodes(std::move(answer)); });
   std::vector<NodeDescription> out;
   for (auto& node : found) {
-    out.push_back({node.id, std::move(node.name), node.alive, std::move(node.total), std::move(node.free)});
+    out.push_back({node.id, std::move(node.name), node.alive, node.pid, std::move(node.total), std::move(node.free)});
   }
   return out;
 }

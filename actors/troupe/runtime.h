@@ -69,6 +69,7 @@ struct NodeDescription {
   NodeId id;
   std::string name;
   bool alive = false;
+  int pid = 0;  // of its agent, on its host
   Resources total, free;
 };
 std::vector<NodeDescription> nodes();

@@ -160,7 +160,7 @@ void ControlPlane::nodes(Answer<std::vector<NodeSummary>> answer) {
         [answer](capnp::Response<wire::Session::NodesResults> response) {
           std::vector<NodeSummary> out;
           for (auto node : response.getNodes()) {
-            out.push_back({{node.getNode()}, node.getName().cStr(), node.getHostId().cStr(), node.getAlive(),
+            out.push_back({{node.getNode()}, node.getName().cStr(), node.getHostId().cStr(), node.getAlive(), node.getPid(),
                            read_resources(node.getTotal()), read_resources(node.getFree())});
           }
           answer(std::move(out));

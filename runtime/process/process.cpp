@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/base/log.h"
+#include "core/base/throws_error.h"
 #include "core/config/find_cluster.h"
 #include "core/config/host_id.h"
 #include "core/control/kj_error.h"

@@ -37,6 +37,7 @@ struct NodeSummary {
   NodeId id;
   std::string name, host_id;
   bool alive = false;
+  int pid = 0;  // of its agent, on its host
   Resources total, free;
 };
 

@@ -3,6 +3,7 @@ find_package(Threads REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(spdlog REQUIRED)
 find_package(TBB REQUIRED)
+find_package(ZLIB REQUIRED)
 find_package(PkgConfig REQUIRED)
 # Not find_package(CapnProto): Debian's configuration asks for a libatomic that g++ does not need here.
 pkg_check_modules(CAPNP REQUIRED IMPORTED_TARGET capnp-rpc)

@@ -41,7 +41,7 @@ TEST_F(ConfigTest, HomeIsCreatedPrivate) {
   auto path = home();
   ASSERT_TRUE(path) << path.error().describe();
   EXPECT_EQ(*path, home_);
-  struct stat info{};
+  struct stat info {};
   ASSERT_EQ(::stat(home_.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0700u);
 }

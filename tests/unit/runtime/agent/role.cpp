@@ -29,7 +29,8 @@ class FakeWorker final : public wire::Worker::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> destroy(DestroyContext context) override {
-    for (auto one : context.getParams().getActors()) std::printf("destroyed %d\n", static_cast<int>(one.getActor()));
+    for (auto one : context.getParams().getActors())
+      std::printf("destroyed %d\n", static_cast<int>(one.getActor()));
     return kj::READY_NOW;
   }
 
@@ -95,7 +96,8 @@ class FakeClient final : public wire::JobClient::Server {};
     std::printf("family\n");
     wait_for_ever();
   }
-  std::printf("worker %d %s\n", static_cast<int>(start.process), std::getenv("TROUPE_ROLE") == nullptr ? "" : "unclean");
+  std::printf("worker %d %s\n", static_cast<int>(start.process),
+              std::getenv("TROUPE_ROLE") == nullptr ? "" : "unclean");
   pollfd channel{start.channel_fd, POLLIN, 0};
   ::poll(&channel, 1, -1);
   std::printf("channel ended\n");

@@ -1,5 +1,5 @@
-// The test program plays the part of a job's program too: with TROUPE_ROLE set it enters the role before main and then
-// behaves as TROUPE_TEST_BODY says.
+// The test program plays the part of a job's program too: with TROUPE_ROLE set it enters the role before main
+// and then behaves as TROUPE_TEST_BODY says.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ namespace troupe::test {
 //   "exit3"        writes two lines to stderr and exits with status 3
 //   "devices"      prints CUDA_VISIBLE_DEVICES and waits
 //   "spam"         prints 5,000 lines and waits
-//   "register"     registers as a worker and hosts actors that do nothing; an actor whose class is "Bad" fails
-//   "threads"      has started a thread before it enters the role, then as "wait"
-//   "deaf"         never enters the role and exits with status 4
+//   "register"     registers as a worker and hosts actors that do nothing; an actor whose class is "Bad"
+//   fails "threads"      has started a thread before it enters the role, then as "wait" "deaf"         never
+//   enters the role and exits with status 4
 SpawnOptions this_program(const std::string& body);
 std::vector<std::string> environment_of(const std::string& body);
 

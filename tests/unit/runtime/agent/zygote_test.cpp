@@ -46,7 +46,8 @@ TEST(WorkerStartTest, RoundTrip) {
 
 TEST(WorkerStartTest, DamageIsRefused) {
   std::string good = full_start().encode();
-  for (std::size_t size = 0; size < good.size(); ++size) EXPECT_FALSE(WorkerStart::decode(good.substr(0, size)));
+  for (std::size_t size = 0; size < good.size(); ++size)
+    EXPECT_FALSE(WorkerStart::decode(good.substr(0, size)));
   EXPECT_FALSE(WorkerStart::decode(good + "x"));
   EXPECT_FALSE(WorkerStart::decode("1:999999999999999999999:"));
   std::string other = good;
@@ -101,7 +102,8 @@ struct Nursery {
     start.process = token;
     start.set_devices = devices;
     start.devices = devices ? "1,3" : "";
-    launcher->launch(token, start, UniqueFd(pair[1]), UniqueFd(::dup(out_in.get())), UniqueFd(::dup(err_in.get())));
+    launcher->launch(token, start, UniqueFd(pair[1]), UniqueFd(::dup(out_in.get())),
+                     UniqueFd(::dup(err_in.get())));
   }
   // What the workers have written once `count` lines are there.
   std::string lines(int count) {
