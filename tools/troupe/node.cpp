@@ -1,0 +1,132 @@
+// troupe node
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "core/base/log.h"
+#include "core/config/find_cluster.h"
+#include "core/config/home.h"
+#include "core/control/kj_error.h"
+#include "core/control/rpc.h"
+#include "runtime/agent/node_agent.h"
+#include "tools/troupe/head_client.h"
+#include "tools/troupe/lifeline.h"
+#include "tools/troupe/resource_options.h"
+
+namespace troupe::tools {
+namespace {
+
+constexpr auto kPatience = 60 * kj::SECONDS;
+constexpr auto kFirstRetry = 50 * kj::MILLISECONDS;
+constexpr auto kSlowestRetry = 1 * kj::SECONDS;
+constexpr std::size_t kOldStates = 8;
+
+struct Options {
+  std::optional<std::string> head;
+  std::string name, host = "127.0.0.1", state;
+  ResourceOptions resources;
+  int lifeline = -1;
+};
+
+// Tries until the head answers; errors that waiting does not mend end it at once.
+kj::Promise<kj::Own<RpcConnection>> connect_patiently(ControlLoop& loop, const ClusterLocation& cluster,
+                                                      kj::TimePoint deadline, kj::Duration pause) {
+  return rpc_connect(loop, cluster.address, cluster.token)
+      .catch_([&loop, &cluster, deadline,
+               pause](kj::Exception&& failure) -> kj::Promise<kj::Own<RpcConnection>> {
+        bool passes = error_of(failure).kind == ErrorKind::unavailable;
+        if (!passes || loop.timer().now() + pause > deadline) return kj::mv(failure);
+        return loop.timer().afterDelay(pause).then([&loop, &cluster, deadline, pause] {
+          return connect_patiently(loop, cluster, deadline, std::min<kj::Duration>(pause * 2, kSlowestRetry));
+        });
+      });
+}
+
+// $TROUPE_HOME/nodes/NAME.PID; of nodes that have ended only the newest are kept, for their logs.
+std::string default_state(const std::string& name) {
+  auto folder = home();
+  if (!folder) throw Failed(folder.error());
+  std::string all = *folder + "/nodes";
+  if (auto made = make_private_directory(all); !made) throw Failed(made.error());
+  std::vector<std::pair<std::filesystem::file_time_type, std::filesystem::path>> ended;
+  std::error_code bad;
+  for (std::filesystem::directory_iterator at(all, bad), end; !bad && at != end; at.increment(bad)) {
+    int pid = std::atoi(at->path().extension().string().substr(1).c_str());
+    std::error_code gone;
+    if (pid > 0 && ::kill(pid, 0) != 0) ended.emplace_back(at->last_write_time(gone), at->path());
+  }
+  std::sort(ended.rbegin(), ended.rend());
+  for (std::size_t i = kOldStates; i < ended.size(); ++i) std::filesystem::remove_all(ended[i].second, bad);
+  return all + "/" + (name.empty() ? "node" : name) + "." + std::to_string(::getpid());
+}
+
+// Each worker takes three descriptors of the agent.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, 1 << 16);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+int node(const Options& options) {
+  if (options.name.find_first_of("/: \n") != std::string::npos) {
+    throw UsageError("--name: a node's name has no blanks, '/' or ':'");
+  }
+  Resources resources = options.resources.resources();
+  auto cluster = find_cluster(options.head);
+  if (!cluster) throw Failed(cluster.error());
+  NodeAgent::Options agent_options(cluster->token);
+  agent_options.name = options.name;
+  agent_options.tcp_host = options.host;
+  agent_options.resources = std::move(resources);
+  agent_options.state = options.state.empty() ? default_state(options.name) : options.state;
+  agent_options.reaps_orphans = true;
+  log_to(options.name.empty() ? "node" : "node " + options.name);
+  raise_descriptor_limit();
+
+  ControlLoop loop;
+  NodeAgent agent(loop, std::move(agent_options));
+  auto stopped = kj::newPromiseAndFulfiller<bool>();
+  bool joined = false;
+  EndRequests requests(loop, options.lifeline, [&](const std::string& why) {
+    if (joined)
+      agent.stop(why);
+    else
+      stopped.fulfiller->fulfill(false);
+  });
+  try {
+    auto deadline = loop.timer().now() + kPatience;
+    auto connected = connect_patiently(loop, *cluster, deadline, kFirstRetry)
+                         .then([&](kj::Own<RpcConnection> head) { return agent.join(kj::mv(head)); })
+                         .then([] { return true; });
+    if (!connected.exclusiveJoin(kj::mv(stopped.promise)).wait(loop.scope())) return kOk;
+    joined = true;
+    std::printf("node: joined %s as %s\n", cluster->address.text().c_str(), agent.name().c_str());
+    std::fflush(stdout);
+    agent.ended().wait(loop.scope());
+    loop.timer().afterDelay(10 * kj::MILLISECONDS).wait(loop.scope());
+  } catch (const kj::Exception& failure) {
+    throw Failed(error_of(failure));
+  }
+  return kOk;
+}
+
+}  // namespace
+
+Run add_node(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  add_head_option(app, options->head);
+  app.add_option("--name", options->name, "the node's name in the cluster; else the head chooses one");
+  options->resources.add_to(app);
+  app.add_option("--host", options->host, "address at which its workers take calls from other machines");
+  app.add_option("--state", options->state, "folder for logs and sockets; else one below $TROUPE_HOME/nodes");
+  app.add_option("--lifeline", options->lifeline, "descriptor of a pipe whose end is this command's")
+      ->group("");
+  return [options] { return node(*options); };
+}
+
+}  // namespace troupe::tools
