@@ -68,7 +68,6 @@ void CallState::finish(Status status) {
   if (before & kSleeper) futex_wake_all(word_);
   Runnable* next = continuation_.exchange(&done_mark, std::memory_order_acq_rel);
   if (next != nullptr) lane_->schedule(next);
-  lane_->note_finished();
   release();
 }
 

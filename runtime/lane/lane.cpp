@@ -28,9 +28,35 @@ std::int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
 }
 
+// For epoll_wait; `at` in steady nanoseconds, 0: never.
+int timeout_until(std::int64_t at) {
+  if (at == 0) return -1;
+  std::int64_t left = at - now_ns();
+  return left <= 0 ? 0 : static_cast<int>(std::min<std::int64_t>(left / 1'000'000 + 1, 60'000));
+}
+
 }  // namespace
 
 Lane* Lane::current() { return current_lane; }
+
+// Ends the lane once what was ready before it has run.
+class Lane::StopWhenIdle final : public Runnable {
+ public:
+  explicit StopWhenIdle(Lane& lane) : lane_(lane) {}
+  void run() override {
+    if (!lane_.ready_.empty() && --rounds_ > 0) {
+      lane_.ready_.push(this);
+      return;
+    }
+    lane_.stopping_ = true;
+    delete this;
+  }
+  void discard() override { delete this; }
+
+ private:
+  Lane& lane_;
+  int rounds_ = 1000;  // code that goes on for ever is cut off
+};
 
 Lane::Lane(LaneOptions options, Directory& directory)
     : options_(options), directory_(directory), epoll_(::epoll_create1(EPOLL_CLOEXEC)),
@@ -60,7 +86,9 @@ void Lane::stop(const std::string& why) {
   post_function([this, why] {
     routes_->shutdown(why);
     for (auto& [serial, peer] : peers_) peer->shutdown(why);
-    stopping_ = true;
+    // A worker's mail is dropped; a driver's continuations see how their calls ended.
+    if (options_.drivable) ready_.push(new StopWhenIdle(*this));
+    else stopping_ = true;
   });
   kick();
   // The task above runs on the lane's thread; only then do all loops end.
@@ -139,6 +167,7 @@ void Lane::leave() {
     }
   }
   if (!ready_.empty()) call = true;
+  if (driver_sleeps_on_ != nullptr && driver_sleeps_on_->done()) call = true;
   if (options_.drivable) {
     if (!light_.load(std::memory_order_relaxed) && !arm()) call = true;
   } else if (rings_.load(std::memory_order_relaxed)) {
@@ -252,13 +281,8 @@ void Lane::disarm() {
   }
 }
 
-int Lane::timeout_ms(std::int64_t limit) {
-  std::int64_t at = limit;
-  if (!deadlines_.empty() && (at == 0 || deadlines_.next() < at)) at = deadlines_.next();
-  next_wake_ = at;
-  if (at == 0) return -1;
-  std::int64_t left = at - now_ns();
-  return left <= 0 ? 0 : static_cast<int>(std::min<std::int64_t>(left / 1'000'000 + 1, 60'000));
+std::int64_t Lane::wake_time(std::int64_t limit) const {
+  return deadlines_.empty() || (limit != 0 && limit <= deadlines_.next()) ? limit : deadlines_.next();
 }
 
 bool Lane::sleep(int timeout_ms) {
@@ -298,7 +322,10 @@ bool Lane::poll(const CallState* state) {
       }
       end = Clock::now() + budget;
     }
-    if (contenders_.load(std::memory_order_relaxed) > 0) yield_baton();
+    if (contenders_.load(std::memory_order_relaxed) > 0) {
+      yield_baton();
+      if (state != nullptr && state->done()) return true;  // another thread has seen to it
+    }
     if (stopping_.load(std::memory_order_relaxed)) return true;
     __builtin_ia32_pause();
     if (spin % 4 == 0 && Clock::now() >= end) break;
@@ -316,13 +343,15 @@ void Lane::loop() {
     bool progress = turn();
     if (contenders_.load(std::memory_order_relaxed) > 0) yield_baton();
     if (runners_ > 1 && !progress) {
-      park();
+      // The other runner may sleep already: links that became busy since must ring it.
+      if (arm()) park();
       continue;
     }
     if (progress || poll(nullptr)) continue;
     bool quiet = arm();
     if (quiet && !stopping_) {
-      int timeout = timeout_ms(0);
+      next_wake_ = wake_time(0);
+      int timeout = timeout_until(next_wake_);
       drop_baton();
       sleep(timeout);
       take_baton();
@@ -376,8 +405,10 @@ bool Lane::drive_nested(CallState& state, std::int64_t limit) {
     if (contenders_.load(std::memory_order_relaxed) > 0) yield_baton();
     if (limit != 0 && now_ns() >= limit) break;
     if (progress || poll(&state)) continue;
-    if (arm()) {
-      int timeout = timeout_ms(limit);
+    if (arm() && !state.done() && !stopping_) {
+      std::int64_t at = wake_time(limit);
+      if (!options_.drivable) next_wake_ = at;
+      int timeout = timeout_until(at);
       // A state of another lane rings nobody here, and in the driver another thread may take the ring.
       if (&state.lane() != this || options_.drivable) timeout = 1;
       drop_baton();
@@ -421,15 +452,23 @@ bool Lane::drive(CallState& state, std::int64_t limit) {
     if (contenders_.load(std::memory_order_relaxed) > 0) yield_baton();
     if (limit != 0 && now_ns() >= limit) break;
     if (progress || poll(&state)) continue;
-    driver_asleep_ = true;
-    if (arm()) {
-      int timeout = timeout_ms(limit);
+    driver_sleeps_on_ = &state;
+    driver_asleep_.store(1);
+    // Another thread may have finished it while this one had yielded.
+    if (arm() && !state.done() && !stopping_) {
+      int timeout = timeout_until(wake_time(limit));
       drop_baton();
       sleep(timeout);
       take_baton();
     }
-    driver_asleep_ = false;
+    driver_sleeps_on_ = nullptr;
+    driver_asleep_.store(0);
+    driver_asleep_.notify_one();
     disarm();
+  }
+  if (stopping_ && !state.done() && &state.lane() == this) {
+    turn();
+    state.fail(Error(ErrorKind::cancelled, "the process ends"));
   }
   leave_driving();
   return state.done();
@@ -454,27 +493,35 @@ void Lane::background() {
   while (!stopping_) {
     current_lane = this;
     disarm();
-    std::uint64_t finished = finished_;
     while (turn() && !stopping_) {
       if (contenders_.load(std::memory_order_relaxed) > 0) yield_baton();
     }
-    bool wake_driver = driver_asleep_ && finished != finished_;
+    if (stopping_) break;
+    if (driver_sleeps_on_ != nullptr && driver_sleeps_on_->done()) {
+      // The ring is for the driver alone: this thread stays out of epoll until the other is up.
+      current_lane = nullptr;
+      drop_baton();
+      kick();
+      driver_asleep_.wait(1);
+      take_baton();
+      continue;
+    }
     std::uint64_t attended = attended_.load(std::memory_order_relaxed);
     bool light = attended != seen && in_flight() && sleepers_.load() == 0;
     seen = attended;
     light_.store(light, std::memory_order_relaxed);
-    bool quiet = driver_asleep_ || !light ? arm() : tasks_.empty() && ready_.empty();
+    bool quiet = driver_sleeps_on_ != nullptr || !light ? arm() : tasks_.empty() && ready_.empty();
     rings_.store(true, std::memory_order_seq_cst);
     current_lane = nullptr;
     if (!quiet || !tasks_.empty()) {
       if (contenders_.load(std::memory_order_relaxed) > 0) yield_baton();
-      if (!wake_driver) continue;
+      continue;
     }
-    int timeout = timeout_ms(0);
+    next_wake_ = wake_time(0);
+    int timeout = timeout_until(next_wake_);
     if (light) timeout = timeout < 0 ? 1 : std::min(timeout, 1);
     drop_baton();
-    if (wake_driver) kick();
-    bool rung = !quiet || sleep(timeout);
+    bool rung = sleep(timeout);
     // Threads that come often see to the lane themselves.
     while (light && !rung && !stopping_ && attended_.load(std::memory_order_relaxed) != seen) {
       seen = attended_.load(std::memory_order_relaxed);

@@ -80,7 +80,6 @@ class Lane {
 
   // ---- under the baton ----
   void schedule(Runnable* item) { ready_.push(item); }
-  void note_finished() { ++finished_; }
   void forget_deadline(CallState& state);
   void set_deadline(CallState& state, std::int64_t at);
   RouteTable& routes() { return *routes_; }
@@ -91,6 +90,7 @@ class Lane {
   std::uint64_t next_call_number() { return ++call_number_ << 8 | static_cast<unsigned>(options_.index & 0xff); }
 
  private:
+  class StopWhenIdle;
   bool turn();
   bool run_ready();
   bool receive();
@@ -114,7 +114,7 @@ class Lane {
   void drop_baton();
   void yield_baton();
   void kick();  // makes a thread that sleeps in epoll look; any thread
-  int timeout_ms(std::int64_t limit);
+  std::int64_t wake_time(std::int64_t limit) const;  // the limit or the first deadline; 0: none
   bool in_flight() const;
 
   LaneOptions options_;
@@ -128,7 +128,7 @@ class Lane {
   TaskQueue tasks_;
   ReadyQueue ready_;
   Deadlines deadlines_;
-  std::int64_t next_wake_ = 0;  // when the sleeper wakes by itself, 0: never
+  std::int64_t next_wake_ = 0;  // when the lane's own thread wakes by itself, 0: never
   PollingPolicy polling_;
   std::unique_ptr<RouteTable> routes_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Peer>> peers_;
@@ -137,7 +137,6 @@ class Lane {
   bool closing_ = false;  // some peer is closed: reap
   std::unordered_map<ActorId, ActorCell*> actors_;
   std::uint64_t call_number_ = 0;
-  std::uint64_t finished_ = 0;
   bool armed_ = false;
 
   // Threads of a worker's lane; under the baton.
@@ -147,7 +146,8 @@ class Lane {
 
   // The driver's lane.
   std::atomic<bool> driven_{false};  // a thread drives: others sleep on their state
-  bool driver_asleep_ = false;       // in epoll
+  const CallState* driver_sleeps_on_ = nullptr;  // the state for which it sleeps in epoll; under the baton
+  std::atomic<int> driver_asleep_{0};
   std::atomic<std::uint64_t> attended_{0};
   std::atomic<int> sleepers_{0};
   std::atomic<bool> light_{false};
