@@ -1,6 +1,5 @@
 #include "core/control/loop.h"
 
-#include <asio/executor_work_guard.hpp>
 #include <asio/post.hpp>
 
 #include "core/base/log.h"
@@ -31,10 +30,12 @@ ControlLoop::~ControlLoop() noexcept(false) {
 }
 
 void ControlLoop::run() {
-  auto guard = asio::make_work_guard(io_);
-  while (!io_.stopped()) {
+  // Pumps that a promise.wait() met did nothing: whatever it left runnable is seen to now.
+  port_.attach(loop_, scope_);
+  while (!stopping_) {
     try {
-      io_.run();
+      io_.restart();  // a promise.wait() may have left it stopped
+      if (!stopping_) io_.run();
     } catch (const std::exception& e) {
       log(Level::error, std::string("control thread: exception escaped a handler: ") + e.what());
     } catch (const kj::Exception& e) {
@@ -43,7 +44,10 @@ void ControlLoop::run() {
   }
 }
 
-void ControlLoop::stop() { io_.stop(); }
+void ControlLoop::stop() {
+  stopping_ = true;
+  io_.stop();
+}
 
 void ControlLoop::post(std::function<void()> work) { asio::post(io_, std::move(work)); }
 

@@ -10,7 +10,9 @@
 #include <kj/async.h>
 #include <kj/timer.h>
 
+#include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
+#include <atomic>
 #include <functional>
 
 #include "core/control/event_port.h"
@@ -40,6 +42,9 @@ class ControlLoop {
   struct LogFailures;
 
   asio::io_context io_{1};
+  // Waiting is never taken for having nothing to do.
+  asio::executor_work_guard<asio::io_context::executor_type> guard_{io_.get_executor()};
+  std::atomic<bool> stopping_{false};
   AsioEventPort port_;
   kj::EventLoop loop_;
   kj::WaitScope scope_;
