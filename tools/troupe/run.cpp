@@ -1,4 +1,6 @@
 // troupe run PROGRAM ARGS…
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -8,6 +10,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 
 #include "core/os/process.h"
 #include "tools/troupe/head_client.h"
@@ -58,13 +61,12 @@ std::optional<Cluster> current_cluster(const Options& options) {
 }
 
 // Signals meant for the program are taken in here and passed on.
-UniqueFd take_signals() {
-  sigset_t set;
+UniqueFd take_signals(sigset_t& set) {
   sigemptyset(&set);
   sigaddset(&set, SIGCHLD);
   for (int number : kForwarded) sigaddset(&set, number);
   ::sigprocmask(SIG_BLOCK, &set, nullptr);
-  return UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC));
+  return UniqueFd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
 pid_t start_program(const Options& options, const std::string& path, const Cluster& cluster) {
@@ -80,22 +82,59 @@ pid_t start_program(const Options& options, const std::string& path, const Clust
   return *pid;
 }
 
-// Until the program has ended; its wait status.
-int attend(int signals, pid_t program, LocalCluster* local) {
+// Until `main_child` has ended; its wait status. Of the others `on_other` hears. When `lifeline` ends the
+// child is killed.
+int attend(int signals, int lifeline, pid_t main_child, const std::function<void(pid_t, int)>& on_other) {
   for (;;) {
-    signalfd_siginfo info;
-    if (::read(signals, &info, sizeof info) != sizeof info) continue;
-    if (info.ssi_signo != SIGCHLD) {
-      // What the terminal sends goes to its whole group already.
-      if (info.ssi_code != SI_KERNEL) ::kill(program, static_cast<int>(info.ssi_signo));
-      continue;
-    }
     int status = 0;
     for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
-      if (pid == program) return status;
-      if (local != nullptr) local->ended(pid, status);
+      if (pid == main_child) return status;
+      on_other(pid, status);
+    }
+    pollfd waits[2] = {{signals, POLLIN, 0}, {lifeline, POLLIN, 0}};
+    if (::poll(waits, 2, -1) < 0) continue;
+    if (waits[1].revents != 0) {
+      ::kill(main_child, SIGKILL);
+      lifeline = -1;
+    }
+    signalfd_siginfo info;
+    while (::read(signals, &info, sizeof info) == sizeof info) {
+      // What the terminal sends goes to its whole group already.
+      if (info.ssi_signo != SIGCHLD && info.ssi_code != SI_KERNEL) {
+        ::kill(main_child, static_cast<int>(info.ssi_signo));
+      }
     }
   }
+}
+
+int exit_status(int wait_status) {
+  return WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status);
+}
+
+void end_if_interrupted(sigset_t set) {
+  timespec now{};
+  sigdelset(&set, SIGCHLD);
+  if (::sigtimedwait(&set, nullptr, &now) > 0) throw Failed("interrupted");
+}
+
+// The part that does the work. It is the reaper of all that the program starts, and tidies up when `lifeline`
+// ends.
+int work(const Options& options, const std::string& path, std::optional<Cluster> cluster, UniqueFd lifeline) {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  sigset_t set;
+  UniqueFd signals = take_signals(set);
+  std::optional<LocalCluster> local;
+  if (!cluster) {
+    local.emplace(options.nodes, options.resources.arguments());
+    cluster = Cluster{local->address(), local->token().hex()};
+  }
+  end_if_interrupted(set);
+  pid_t program = start_program(options, path, *cluster);
+  int status = attend(signals.get(), lifeline.get(), program, [&](pid_t pid, int how) {
+    if (local) local->ended(pid, how);
+  });
+  kill_children_except(local ? local->pids() : std::vector<pid_t>());
+  return exit_status(status);
 }
 
 int run(Options options, const std::vector<std::string>& rest) {
@@ -107,18 +146,22 @@ int run(Options options, const std::vector<std::string>& rest) {
   auto path = find_program(options.program[0]);
   if (!path) throw Failed(path.error());
   (void)options.resources.resources();  // bad ones are reported before anything starts
-  auto current = current_cluster(options);
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // what the program leaves behind ends with this command
-  UniqueFd signals = take_signals();
-  std::optional<LocalCluster> local;
-  if (!current) {
-    local.emplace(options.nodes, options.resources.arguments());
-    current = Cluster{local->address(), local->token().hex()};
+  auto cluster = current_cluster(options);
+  // The work is done by a child, so that somebody is left to end everything if this process is killed.
+  int pipe[2];
+  if (::pipe2(pipe, O_CLOEXEC) != 0) throw Failed(system_error(errno, "cannot make a pipe"));
+  UniqueFd watched(pipe[0]), held(pipe[1]);
+  std::fflush(nullptr);
+  pid_t child = ::fork();
+  if (child < 0) throw Failed(system_error(errno, "cannot start a process"));
+  if (child == 0) {
+    held.reset();
+    return work(options, *path, std::move(cluster), std::move(watched));
   }
-  pid_t program = start_program(options, *path, *current);
-  int status = attend(signals.get(), program, local ? &*local : nullptr);
-  kill_children_except(local ? local->pids() : std::vector<pid_t>());
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  watched.reset();
+  sigset_t set;
+  UniqueFd signals = take_signals(set);
+  return exit_status(attend(signals.get(), -1, child, [](pid_t, int) {}));
 }
 
 }  // namespace
