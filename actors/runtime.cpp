@@ -1,5 +1,6 @@
 #include "troupe/runtime.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "runtime/call/actor_cell.h"
@@ -48,7 +49,7 @@ Runtime::Runtime(int argc, char** argv, std::span<const ClassTable* const> class
   if (auto registered = register_classes(classes); !registered) throw_failure(registered.error());
   ProcessOptions process = process_options(options);
   if (auto worker = enter_worker_role()) Process::run_worker(*worker, process);
-  std::vector<std::string> arguments(argv, argv + argc);
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   auto started = Process::start_driver(options.head(), argc > 0 ? argv[0] : "driver", arguments, process);
   if (!started) throw_failure(started.error());
   process_ = std::move(*started);

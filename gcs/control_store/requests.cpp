@@ -155,10 +155,13 @@ void ControlStore::on(ActorAlive& e, Actions& out) {
   ActorRecord& record = at->second;
   if (record.phase != Phase::starting) return;
   ProcessRecord& process = processes_.at(record.process);
-  if (!process.endpoint || *process.endpoint != e.endpoint) {
-    process.endpoint = std::make_shared<Endpoint>(std::move(e.endpoint));
+  // Thousands of actors share one copy.
+  auto& known = process.endpoints;
+  auto same = std::find_if(known.begin(), known.end(), [&](const auto& endpoint) { return *endpoint == e.endpoint; });
+  if (same == known.end()) {
+    same = known.insert(known.end(), std::make_shared<const Endpoint>(std::move(e.endpoint)));
   }
-  record.endpoint = process.endpoint;
+  record.endpoint = *same;
   record.alive_since = now_;
   advance(record, Trigger::alive, out);
 }

@@ -35,6 +35,7 @@ struct Endpoint {
   std::string unix_path;
   std::string tcp_host;
   std::uint16_t tcp_port = 0;
+  std::uint16_t lane = 0;  // of the process
   bool operator==(const Endpoint&) const = default;
 };
 

@@ -68,7 +68,7 @@ SpecPtr read(wire::ActorSpec::Reader from) {
 
 Endpoint read(wire::Endpoint::Reader from) {
   return {{from.getProcess()},      {from.getNode()},        text(from.getHostId()),
-          text(from.getUnixPath()), text(from.getTcpHost()), from.getTcpPort()};
+          text(from.getUnixPath()), text(from.getTcpHost()), from.getTcpPort(), from.getLane()};
 }
 
 void write(wire::NodeInfo::Builder to, const NodeInfo& from) {
@@ -115,6 +115,7 @@ void write(wire::Endpoint::Builder to, const Endpoint& from) {
   to.setUnixPath(text(from.unix_path));
   to.setTcpHost(text(from.tcp_host));
   to.setTcpPort(from.tcp_port);
+  to.setLane(from.lane);
 }
 
 void write(wire::ActorState::Builder to, const ActorState& from) {

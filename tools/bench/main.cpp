@@ -94,6 +94,7 @@ int main(int argc, char** argv) {
   using namespace troupe::bench;
   if (argc == 2 && std::strcmp(argv[1], "--exit-at-once") == 0) return 0;
   if (argc == 3 && std::strcmp(argv[1], "--echo") == 0) return serve_echo(std::atoi(argv[2]));
+  if (std::getenv("TROUPE_ROLE") != nullptr) Runtime worker(argc, argv, classes<Echo, Caller>);  // never returns
   bool json = false, list = false, second = false;
   int runs = 0;
   std::vector<std::string> names;
@@ -119,11 +120,11 @@ int main(int argc, char** argv) {
     }
     chosen.push_back(&*at);
   }
-  if (chosen.empty() && !second && std::getenv("TROUPE_ROLE") == nullptr) {
+  if (chosen.empty() && !second) {
     std::fprintf(stderr, "troupe-bench: name a case; --list shows them\n");
     return 2;
   }
-  bool cluster = second || std::getenv("TROUPE_ROLE") != nullptr;
+  bool cluster = second;
   for (const Case* one : chosen) {
     cluster |= one->cluster;
     if (one->poll_us != nullptr) ::setenv("TROUPE_POLL_US", one->poll_us, 1);
