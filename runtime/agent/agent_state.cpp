@@ -249,11 +249,15 @@ wire::Session::Client AgentState::register_worker(std::uint64_t process, wire::W
   auto self = at->second;
   const auto& description = jobs_[self->job]->description();
   if (fingerprint != description.fingerprint) {
-    Error error(ErrorKind::mismatch, "the program " + description.executable + " on node " + name_ +
-                                         " is not the one the driver runs (" + description.executable +
-                                         " on " + description.name +
-                                         "'s host): copy the driver's build to this node, or start the "
-                                         "driver again after a rebuild");
+    std::error_code unknown;
+    auto here =
+        std::filesystem::read_symlink("/proc/" + std::to_string(self->pid()) + "/exe", unknown).string();
+    if (here.empty()) here = description.executable;
+    Error error(ErrorKind::mismatch,
+                here + " on node " + name_ + " is another build than the driver's " + description.executable +
+                    " of job " + std::to_string(self->job) +
+                    ": copy the driver's program to the node, and start the driver again if it "
+                    "was rebuilt while it ran");
     self->kill(error);
     kj::throwFatalException(kj_exception(error));
   }
