@@ -60,9 +60,9 @@ void WorkerProcess::launched(UniqueFd channel, UniqueFd out, UniqueFd err, wire:
 }
 
 void WorkerProcess::started(pid_t pid) {
-  if (phase_ != Phase::launched) return;
-  phase_ = Phase::running;
-  pid_ = pid;
+  if (over()) return;
+  if (phase_ == Phase::launched) phase_ = Phase::running;
+  pid_ = pid;  // it may have registered before this was told
   if (ending_) kill_group(pid_);
 }
 
