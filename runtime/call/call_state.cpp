@@ -62,13 +62,10 @@ void CallState::finish(Status status) {
   lane_->forget_deadline(*this);
   in_flight.peer = nullptr;
   in_flight.retained.reset();
-  // A sleeper may free its reference as soon as it sees the status: hold one until the wake is done.
-  retain();
   std::uint32_t before = word_.exchange(status, std::memory_order_acq_rel);
   if (before & kSleeper) futex_wake_all(word_);
   Runnable* next = continuation_.exchange(&done_mark, std::memory_order_acq_rel);
   if (next != nullptr) lane_->schedule(next);
-  release();
 }
 
 void CallState::finish_from(Reader& reply) {

@@ -46,7 +46,8 @@ class CallState : public Pooled {
   // A thread that neither holds nor may take the baton sleeps here until done or `nanoseconds` have passed.
   bool sleep_until_done(std::int64_t nanoseconds);
 
-  // Under the baton. Decodes the reply and finishes; a reply that does not decode fails the state.
+  // Under the baton, by someone who holds a reference: a waiting thread drops its own as soon as it sees the status.
+  // Decodes the reply and finishes; a reply that does not decode fails the state.
   void finish_from(Reader& reply);
   void finish_value();  // the derived class has stored the value
   void fail(Error error);

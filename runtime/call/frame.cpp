@@ -117,7 +117,7 @@ std::vector<std::uint64_t> failure_frame(FrameKind kind, std::uint64_t id, const
   return out;
 }
 
-bool parse_frame(std::span<const std::byte> frame, FrameView& view, std::vector<Hop>& chain, Error& error) try {
+bool parse_frame(std::span<const std::byte> frame, FrameView& view, HopList& chain, Error& error) try {
   if (frame.size() < kWord || frame.size() % kWord != 0) return false;
   FlatReader message(frame);
   auto root = message.getRoot<wire::Frame>();

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -16,6 +17,45 @@ struct Hop {
   ActorId actor;
   std::uint64_t call = 0;
   bool operator==(const Hop&) const = default;
+};
+
+// The hops of a call, outermost first. Nearly all calls have none, one or two: those need no memory of their own.
+class HopList {
+ public:
+  std::size_t size() const { return more_ ? more_->size() : size_; }
+  bool empty() const { return size() == 0; }
+  const Hop* begin() const { return more_ ? more_->data() : few_; }
+  const Hop* end() const { return begin() + size(); }
+  operator std::span<const Hop>() const { return {begin(), size()}; }
+  void clear() {
+    size_ = 0;
+    more_.reset();
+  }
+  void push_back(const Hop& hop) {
+    if (!more_ && size_ < kFew) {
+      few_[size_++] = hop;
+      return;
+    }
+    if (!more_) more_ = std::make_unique<std::vector<Hop>>(few_, few_ + size_);
+    more_->push_back(hop);
+  }
+  HopList() = default;
+  HopList(HopList&& other) noexcept = default;
+  HopList& operator=(HopList&& other) noexcept = default;
+  HopList(const HopList& other) { *this = other; }
+  HopList& operator=(const HopList& other) {
+    if (this == &other) return *this;
+    size_ = other.size_;
+    for (std::uint32_t i = 0; i < size_; ++i) few_[i] = other.few_[i];
+    more_ = other.more_ ? std::make_unique<std::vector<Hop>>(*other.more_) : nullptr;
+    return *this;
+  }
+
+ private:
+  static constexpr std::uint32_t kFew = 2;
+  Hop few_[kFew];
+  std::uint32_t size_ = 0;
+  std::unique_ptr<std::vector<Hop>> more_;
 };
 
 enum class FrameKind : std::uint8_t { call, value, failure, item, credit, cancel, gone, unknown };
@@ -56,6 +96,6 @@ struct FrameView {
 };
 
 // Parses the frame; false when it is not a well-formed message. `chain` receives a call's chain and `error` a failure.
-bool parse_frame(std::span<const std::byte> frame, FrameView& view, std::vector<Hop>& chain, Error& error);
+bool parse_frame(std::span<const std::byte> frame, FrameView& view, HopList& chain, Error& error);
 
 }  // namespace troupe

@@ -60,7 +60,7 @@ class Invocation : public LaneTask, public Pooled {
   std::uint32_t incarnation = 0;   // 0: any
   std::int64_t deadline = 0;       // steady nanoseconds
   std::uint64_t trace = 0;
-  std::vector<Hop> chain;          // callers that may be waiting, outermost first
+  HopList chain;          // callers that may be waiting, outermost first
 
   void run_task() override;   // arrival at the actor's lane, or the result's arrival at the caller's
   void drop_task() override;

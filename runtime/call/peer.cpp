@@ -71,12 +71,16 @@ void Peer::send(const std::vector<std::uint64_t>& frame) {
   if (std::byte* to = begin(bytes.size(), "a failure", nullptr)) {
     std::copy(bytes.begin(), bytes.end(), to);
     end();
+  } else if (!link_->closed()) {
+    // An outcome that cannot be sent would leave its caller waiting for ever; the end of the link tells.
+    link_->close("the peer does not read: " + std::to_string(link_->backlog()) + " bytes wait for it");
+    lane_.peer_busy(*this);
   }
 }
 
 // ---- caller ----
 
-void Peer::call(Route& route, const CallRequest& request, std::span<const std::byte> args,
+bool Peer::call(Route& route, const CallRequest& request, std::span<const std::byte> args,
                 std::span<const Hop> chain, CallState* state) {
   CallHeader header;
   header.actor = route.actor;
@@ -99,7 +103,7 @@ void Peer::call(Route& route, const CallRequest& request, std::span<const std::b
       free_head_ = index + 1;
     } else {
       state->fail(Error(ErrorKind::overloaded, std::to_string(kMostInFlight) + " calls are in flight already"));
-      return;
+      return true;
     }
     header.id = index | static_cast<std::uint64_t>(slots_[index].generation) << 32;
   }
@@ -107,13 +111,14 @@ void Peer::call(Route& route, const CallRequest& request, std::span<const std::b
   Error error;
   std::byte* to = begin(size, "a call with arguments", &error);
   if (to == nullptr) {
+    if (size <= kMaxFrame && (link_->closed() || link_->backlog() == 0)) return false;
     if (state != nullptr) state->fail(std::move(error));
-    return;
+    return true;
   }
   write_call(to, size, header, args, chain);
   end();
   lane_.peer_busy(*this);
-  if (state == nullptr) return;
+  if (state == nullptr) return true;
   Slot& slot = slots_[index];
   free_head_ = slot.next_free;
   slot.state = Ref<CallState>::share(state);
@@ -122,6 +127,7 @@ void Peer::call(Route& route, const CallRequest& request, std::span<const std::b
   state->in_flight.id = header.id;
   ++in_flight_;
   ++route.in_flight;
+  return true;
 }
 
 Peer::Slot* Peer::find(std::uint64_t id) {
@@ -161,6 +167,9 @@ void Peer::grant(const CallState& state, std::uint32_t credit) {
   if (std::byte* to = begin(size, "credit", nullptr)) {
     write_credit(to, size, state.in_flight.id, credit);
     end();
+  } else if (!link_->closed()) {
+    link_->close("the peer does not read: " + std::to_string(link_->backlog()) + " bytes wait for it");
+    lane_.peer_busy(*this);
   }
 }
 
@@ -168,8 +177,14 @@ void Peer::on_reply(const FrameView& view) {
   Slot* slot = find(view.call.id);
   if (slot == nullptr) return;  // abandoned
   if (view.kind == FrameKind::item) {
-    Reader reader(view.bytes);
-    slot->state->take_item(reader);
+    Ref<CallState> state = slot->state;
+    try {
+      Reader reader(view.bytes);
+      state->take_item(reader);
+    } catch (const std::exception& e) {
+      lane_.routes().abandon(
+          *state, Error(ErrorKind::internal, std::string("a stream's item could not be decoded: ") + e.what()));
+    }
     return;
   }
   Ref<CallState> state = std::move(slot->state);
@@ -249,6 +264,11 @@ void Peer::on_call(const FrameView& view) {
   if (view.call.deadline_ms != 0) call->deadline = now_ns() + view.call.deadline_ms * std::int64_t{1'000'000};
   if (!call->one_way) {
     if (slot >= serving_.size()) serving_.resize(slot + 1);
+    // The caller uses the number again, so it has given the earlier call up.
+    if (Invocation* earlier = serving_[slot]) {
+      forget(*earlier);
+      earlier->cell->cancel(*earlier);
+    }
     call->peer = this;
     call->id = view.call.id;
     serving_[slot] = call;
@@ -317,7 +337,9 @@ void Peer::item(Invocation& call, const Writer& value) {
     write_bytes(to, size, FrameKind::item, call.id, value.bytes());
     end();
   } else {
-    call.failed(std::move(error));
+    // The generator stops at its next step; it is still on the stack here.
+    call.cancelled = true;
+    send(failure_frame(FrameKind::failure, call.id, error));
   }
 }
 

@@ -48,7 +48,8 @@ class Peer final : private Link::Sink {
   void shutdown(const std::string& why);  // the lane ends
 
   // ---- caller ----
-  void call(Route& route, const CallRequest& request, std::span<const std::byte> args, std::span<const Hop> chain,
+  // False: the link is ending and took nothing; its loss will be told soon, and the call may wait for that.
+  bool call(Route& route, const CallRequest& request, std::span<const std::byte> args, std::span<const Hop> chain,
             CallState* state);
   void abandon(CallState& state);  // takes it out and tells the callee
   void grant(const CallState& state, std::uint32_t credit);
@@ -90,7 +91,7 @@ class Peer final : private Link::Sink {
   std::vector<Slot> slots_;
   std::uint32_t free_head_ = 0, in_flight_ = 0;  // free_head_: index + 1
   std::vector<Invocation*> serving_;             // by the slot in the caller's number
-  std::vector<Hop> chain_;
+  HopList chain_;
   Error error_;
 };
 

@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-void make_chain(std::vector<Hop>& out, std::uint64_t call_number) {
+void make_chain(HopList& out, std::uint64_t call_number) {
   out.clear();
   const Current& now = current();
   if (now.cell == nullptr) return;
@@ -64,17 +64,18 @@ void RouteTable::submit(Route& route, CallSource& source, const CallRequest& req
     state->in_flight.target = route.actor;
     if (request.deadline != 0) lane_.set_deadline(*state, request.deadline);
   }
-  if (route.state == Route::open && request.retries == 0) {
+  bool open = route.state == Route::open;
+  if (open && request.retries == 0) {
     scratch_.clear();
     source.encode(scratch_);
-    static thread_local std::vector<Hop> chain;
+    HopList chain;
     make_chain(chain, number);
-    route.peer->call(route, request, scratch_.bytes(), chain, state);
+    open = route.peer->call(route, request, scratch_.bytes(), chain, state);
     scratch_.trim(1 << 20);
-    return;
+    if (open) return;
   }
   if (route.state == Route::local && request.retries == 0) {
-    std::vector<Hop> chain;
+    HopList chain;
     make_chain(chain, number);
     send_local(route, source.make_local(), request, std::move(chain), state);
     return;
@@ -91,8 +92,8 @@ void RouteTable::submit(Route& route, CallSource& source, const CallRequest& req
   scratch_.trim(1 << 20);
   make_chain(call->chain, number);
   call->state = Ref<CallState>::share(state);
-  if (route.state == Route::open || route.state == Route::local) {
-    send(route, *call);
+  // A link that is ending takes nothing: the call waits, in its order, for what the loss brings.
+  if ((open || route.state == Route::local) && send(route, *call)) {
     if (state != nullptr && !state->done() && call->request.retries > 0) {
       call->state = nullptr;  // no cycle of references
       state->in_flight.retained = std::move(call);
@@ -112,8 +113,7 @@ void RouteTable::submit_encoded(Route& route, std::unique_ptr<QueuedCall> call) 
   }
   if (route.state == Route::dead) {
     if (state != nullptr) state->fail(died_error(route.actor, route.incarnation, route.death.get()));
-  } else if (route.state == Route::open || route.state == Route::local) {
-    send(route, *call);
+  } else if ((route.state == Route::open || route.state == Route::local) && send(route, *call)) {
     if (state != nullptr && !state->done() && call->request.retries > 0) {
       Ref<CallState> holder = std::move(call->state);
       holder->in_flight.retained = std::move(call);
@@ -133,13 +133,13 @@ void RouteTable::enqueue(Route& route, std::unique_ptr<QueuedCall> call) {
   }
   route.waiting.push_back(std::move(call));
   if (route.state == Route::unknown) ask(route);
+  else if (route.state == Route::open) lane_.peer_busy(*route.peer);  // closed: the next turn takes it out
 }
 
-void RouteTable::send(Route& route, QueuedCall& call) {
-  if (call.state && call.state->done()) return;
+bool RouteTable::send(Route& route, QueuedCall& call) {
+  if (call.state && call.state->done()) return true;
   if (route.state == Route::open) {
-    route.peer->call(route, call.request, call.args, call.chain, call.state.get());
-    return;
+    return route.peer->call(route, call.request, call.args, call.chain, call.state.get());
   }
   // Within the process, encoded: the class's table decodes it on this side.
   Invocation* invocation = nullptr;
@@ -148,12 +148,13 @@ void RouteTable::send(Route& route, QueuedCall& call) {
     invocation = route.local_table->methods[call.request.method].decode(reader);
   } catch (const std::exception& e) {
     if (call.state) call.state->fail(Error(ErrorKind::internal, std::string("arguments do not decode: ") + e.what()));
-    return;
+    return true;
   }
   send_local(route, invocation, call.request, call.chain, call.state.get());
+  return true;
 }
 
-void RouteTable::send_local(Route& route, Invocation* call, const CallRequest& request, std::vector<Hop> chain,
+void RouteTable::send_local(Route& route, Invocation* call, const CallRequest& request, HopList chain,
                             CallState* state) {
   call->state = Ref<CallState>::share(state);
   call->one_way = state == nullptr;
@@ -172,17 +173,20 @@ void RouteTable::send_local(Route& route, Invocation* call, const CallRequest& r
 void RouteTable::send_waiting(Route& route) {
   auto calls = std::move(route.waiting);
   route.waiting.clear();
+  ++route.handles;  // a call that turns out to be in the wrong place must not take the route with it
   for (auto& call : calls) {
-    if (route.state != Route::open && route.state != Route::local) {
+    if ((route.state != Route::open && route.state != Route::local) || !send(route, *call)) {
       route.waiting.push_back(std::move(call));
       continue;
     }
-    send(route, *call);
     if (call->state && !call->state->done() && call->request.retries > 0) {
       Ref<CallState> holder = std::move(call->state);
       holder->in_flight.retained = std::move(call);
     }
   }
+  --route.handles;
+  if (route.state == Route::unknown && !route.waiting.empty()) ask(route);
+  forget_if_unused(route);
 }
 
 void RouteTable::abandon(CallState& state, const Error& why) {
@@ -234,8 +238,8 @@ void RouteTable::learn(const ActorNews& news) {
   Route& route = *at->second;
   if (news.phase == Phase::alive && news.incarnation > route.ended) {
     fail_orphans(route, true, news.failure.get());
+    if (news.incarnation != route.incarnation) route.failures = 0;
     route.incarnation = news.incarnation;
-    route.failures = 0;
     open_link(route, news);
   } else if (news.phase == Phase::dead) {
     route.state = Route::dead;

@@ -50,7 +50,7 @@ struct CallRequest {
 struct QueuedCall : Pooled {
   CallRequest request;
   std::vector<std::byte> args;
-  std::vector<Hop> chain;
+  HopList chain;
   Ref<CallState> state;  // null: one way
 };
 
@@ -121,8 +121,8 @@ class RouteTable {
   void requeue(Route& route, CallState& state);
   void open_link(Route& route, const ActorNews& news);
   void send_waiting(Route& route);
-  void send(Route& route, QueuedCall& call);
-  void send_local(Route& route, Invocation* call, const CallRequest& request, std::vector<Hop> chain,
+  bool send(Route& route, QueuedCall& call);  // false: the link is ending, keep it
+  void send_local(Route& route, Invocation* call, const CallRequest& request, HopList chain,
                   CallState* state);
   void fail_waiting(Route& route, const Error& why);
   // `died`: the head told so; else only the link is known to have broken.
@@ -136,7 +136,7 @@ class RouteTable {
 };
 
 // The chain a call made now must carry: the hops of the running call and this one.
-void make_chain(std::vector<Hop>& out, std::uint64_t call_number);
+void make_chain(HopList& out, std::uint64_t call_number);
 Error died_error(ActorId actor, std::uint32_t incarnation, const Error* cause);
 
 }  // namespace troupe

@@ -256,14 +256,11 @@ void Lane::reap() {
 
 // ---- sleeping ----
 
-bool Lane::in_flight() const {
-  return std::any_of(busy_.begin(), busy_.end(), [](const Peer* peer) { return peer->in_flight() > 0; });
-}
-
 bool Lane::arm() {
   rings_.store(true, std::memory_order_seq_cst);
   bool quiet = true;
   for (Peer* peer : busy_) {
+    if (peer->closed()) quiet = false;  // the next turn takes it out
     if (peer->armed) continue;
     if (peer->prepare_sleep()) peer->armed = armed_ = true;
     else quiet = false;
@@ -446,12 +443,14 @@ bool Lane::drive(CallState& state, std::int64_t limit) {
   take_baton();
   current_lane = this;
   disarm();
+  ++quick_drives_;
   while (!state.done() && !stopping_) {
     bool progress = turn();
     if (state.done()) break;
     if (contenders_.load(std::memory_order_relaxed) > 0) yield_baton();
     if (limit != 0 && now_ns() >= limit) break;
     if (progress || poll(&state)) continue;
+    quick_drives_ = 0;
     driver_sleeps_on_ = &state;
     driver_asleep_.store(1);
     // Another thread may have finished it while this one had yielded.
@@ -476,8 +475,10 @@ bool Lane::drive(CallState& state, std::int64_t limit) {
 
 void Lane::leave_driving() {
   bool call = !dirty_.empty() || !ready_.empty();
-  bool deep = !light_.load(std::memory_order_relaxed) || sleepers_.load() > 0;
-  if (deep) call |= !arm();
+  bool light = light_.load(std::memory_order_relaxed);
+  // Who comes this often without sleeping spares the doorbells once the background thread knows.
+  if (!light && quick_drives_ == kQuickDrives) call = true;
+  if (!light || sleepers_.load() > 0) call |= !arm();
   rings_.store(true, std::memory_order_seq_cst);
   call |= !tasks_.empty();
   if (!deadlines_.empty() && (next_wake_ == 0 || deadlines_.next() < next_wake_)) call = true;
@@ -507,7 +508,8 @@ void Lane::background() {
       continue;
     }
     std::uint64_t attended = attended_.load(std::memory_order_relaxed);
-    bool light = attended != seen && in_flight() && sleepers_.load() == 0;
+    bool light = attended != seen && quick_drives_ >= kQuickDrives && sleepers_.load() == 0;
+    if (!light) quick_drives_ = 0;
     seen = attended;
     light_.store(light, std::memory_order_relaxed);
     bool quiet = driver_sleeps_on_ != nullptr || !light ? arm() : tasks_.empty() && ready_.empty();

@@ -48,6 +48,7 @@ class Lane {
  public:
   static constexpr int kMaxSpares = 256;  // blocked light actors of one lane
   static constexpr int kRunsPerTurn = 256;
+  static constexpr int kQuickDrives = 64;  // before the background thread takes to light sleep
 
   Lane(LaneOptions options, Directory& directory);
   ~Lane();
@@ -115,7 +116,6 @@ class Lane {
   void yield_baton();
   void kick();  // makes a thread that sleeps in epoll look; any thread
   std::int64_t wake_time(std::int64_t limit) const;  // the limit or the first deadline; 0: none
-  bool in_flight() const;
 
   LaneOptions options_;
   Directory& directory_;
@@ -151,6 +151,7 @@ class Lane {
   std::atomic<std::uint64_t> attended_{0};
   std::atomic<int> sleepers_{0};
   std::atomic<bool> light_{false};
+  int quick_drives_ = 0;  // takeovers in a row that did not need to sleep; under the baton
 };
 
 }  // namespace troupe
