@@ -2,6 +2,7 @@
 
 #include "runtime/call/actor_cell.h"
 #include "runtime/call/invocation.h"
+#include "runtime/lane/lane.h"
 
 namespace troupe {
 namespace {
@@ -32,6 +33,8 @@ const std::vector<std::uint16_t>& Context::gpus() const { return cell().identity
 
 bool Context::cancelled() const {
   const Invocation* call = current().call;
+  // This thread is the one that would read of it.
+  cell().lane().look();
   if (cell().ended()) return true;
   if (call == nullptr) return false;
   if (call->cancelled) return true;

@@ -10,6 +10,9 @@
 namespace troupe {
 namespace {
 
+// They travel through the control plane and lie in the control store.
+constexpr std::size_t kMostConstructorBytes = 8 << 20;
+
 ProcessOptions process_options(const RuntimeOptions& options) {
   ProcessOptions out;
   if (options.poll().count() >= 0) {
@@ -83,6 +86,11 @@ ActorId spawn(const ClassTable& table, const ActorOptions& options, const Writer
   if (options.max_restarts() < -1) {
     throw_failure(Error(ErrorKind::invalid_argument, "max_restarts must be -1 (without limit), 0 or more"));
   }
+  if (args.size() > kMostConstructorBytes) {
+    throw_failure(Error(ErrorKind::invalid_argument,
+                        "constructor arguments of " + std::to_string(args.size()) + " bytes exceed the limit of " +
+                            std::to_string(kMostConstructorBytes) + " bytes: pass big data in a call"));
+  }
   SpawnRequest request;
   request.class_name = table.name;
   request.args.assign(args.bytes().begin(), args.bytes().end());
@@ -100,8 +108,8 @@ ActorId spawn(const ClassTable& table, const ActorOptions& options, const Writer
 }
 
 ActorId find(const ClassTable& table, const std::string& name) {
-  (void)table;
-  return wait_for_answer<ActorId>([&](Answer<ActorId> answer) { Process::get().find(name, std::move(answer)); });
+  return wait_for_answer<ActorId>(
+      [&](Answer<ActorId> answer) { Process::get().find(name, table.name, std::move(answer)); });
 }
 
 }  // namespace detail

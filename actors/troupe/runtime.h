@@ -79,17 +79,21 @@ namespace detail {
 ActorId spawn(const ClassTable& table, const ActorOptions& options, const Writer& args);
 ActorId find(const ClassTable& table, const std::string& name);
 
-// The constructor to use: the first of the description's that takes these arguments.
+// The constructor to use: the first of the description's that takes these arguments as they are, else by implicit
+// conversion, else by an explicit one.
 template <class... A, class... C>
 constexpr int constructor_for(std::tuple<C...>*) {
-  int found = -1, at = 0;
+  int best = 0, found = -1, at = 0;
   auto consider = [&]<class... P>(Constructor<P...>) {
+    int fit = 0;
     if constexpr (sizeof...(P) == sizeof...(A)) {
-      if constexpr (sizeof...(P) == 0) {
-        if (found < 0) found = at;
-      } else if constexpr ((std::is_constructible_v<std::decay_t<P>, A> && ...)) {
-        if (found < 0) found = at;
-      }
+      if constexpr ((std::is_same_v<std::decay_t<P>, std::decay_t<A>> && ...)) fit = 3;
+      else if constexpr ((std::is_convertible_v<A, std::decay_t<P>> && ...)) fit = 2;
+      else if constexpr ((std::is_constructible_v<std::decay_t<P>, A> && ...)) fit = 1;
+    }
+    if (fit > best) {
+      best = fit;
+      found = at;
     }
     ++at;
   };

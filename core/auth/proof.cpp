@@ -152,9 +152,11 @@ void ClientProof::read_verdict(ProofStep& step) {
 }
 
 Error ClientProof::interrupted() const {
-  return unauthenticated(state_ == State::greeting
-                             ? "the server left before it greeted; check address and port"
-                             : "the server left before it proved to hold the cluster token");
+  // Nothing was said about the token: the server ended, or is none of ours.
+  if (state_ == State::greeting) {
+    return Error(ErrorKind::unavailable, "the server left before it greeted; check address and port");
+  }
+  return unauthenticated("the server left before it proved to hold the cluster token");
 }
 
 }  // namespace troupe

@@ -80,22 +80,37 @@ void AsioEventPort::pump() {
 
 void AsioEventPort::advance_time() { timer_.advanceTo(kj_now()); }
 
-void AsioEventPort::arm_timer() {
-  constexpr std::uint64_t kNone = ~std::uint64_t{0};
-  std::uint64_t next = kNone;
+kj::Promise<void> AsioEventPort::atTime(kj::TimePoint time) {
+  auto promise = timer_.atTime(time);
+  if (next_timer() < armed_for_) post_pump();
+  return promise;
+}
+
+kj::Promise<void> AsioEventPort::afterDelay(kj::Duration delay) {
+  auto promise = timer_.afterDelay(delay);
+  if (next_timer() < armed_for_) post_pump();
+  return promise;
+}
+
+std::uint64_t AsioEventPort::next_timer() {
   KJ_IF_MAYBE (time, timer_.nextEvent()) {
-    next = static_cast<std::uint64_t>((*time - kj::origin<kj::TimePoint>()) / kj::NANOSECONDS);
+    return static_cast<std::uint64_t>((*time - kj::origin<kj::TimePoint>()) / kj::NANOSECONDS);
   }
+  return kNoTimer;
+}
+
+void AsioEventPort::arm_timer() {
+  std::uint64_t next = next_timer();
   if (next == armed_for_) return;
   armed_for_ = next;
-  if (next == kNone) {
+  if (next == kNoTimer) {
     alarm_.cancel();
     return;
   }
   alarm_.expires_at(std::chrono::steady_clock::time_point(std::chrono::nanoseconds(next)));
   alarm_.async_wait([this](const std::error_code& error) {
     if (error) return;
-    armed_for_ = kNone;
+    armed_for_ = kNoTimer;
     pump();
   });
 }

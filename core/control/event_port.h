@@ -5,7 +5,8 @@
 //      "runnable" is refreshed; leaving out either hangs.
 //   3. poll() never runs Asio; wait() runs Asio but a pump that it meets does nothing.
 //   4. Streams wait for readiness and then read without blocking (stream.h).
-//   5. Timers are advanced at each pump and an Asio timer is armed for the next one.
+//   5. Timers are advanced at each pump and an Asio timer is armed for the next one. A timer that an Asio handler
+//      sets makes nothing runnable, so setting one asks for a pump.
 //   6. One pump runs a bounded number of turns, then lets Asio's other handlers run.
 // Owner: ControlLoop. Thread: the control thread, but wake() may be called by any.
 #pragma once
@@ -19,7 +20,7 @@
 
 namespace troupe {
 
-class AsioEventPort final : public kj::EventPort {
+class AsioEventPort final : public kj::EventPort, private kj::Timer {
  public:
   static constexpr unsigned kTurnsPerPump = 512;
 
@@ -31,7 +32,7 @@ class AsioEventPort final : public kj::EventPort {
   // Before loop and scope go: later pumps do nothing.
   void detach();
 
-  kj::TimerImpl& timer() { return timer_; }
+  kj::Timer& timer() { return *this; }
 
   bool wait() override;
   bool poll() override;
@@ -39,15 +40,20 @@ class AsioEventPort final : public kj::EventPort {
   void wake() const override;
 
  private:
+  kj::TimePoint now() const override { return timer_.now(); }
+  kj::Promise<void> atTime(kj::TimePoint time) override;
+  kj::Promise<void> afterDelay(kj::Duration delay) override;
   void post_pump() const;
   void pump();
   void advance_time();
   void arm_timer();
+  std::uint64_t next_timer();  // nanoseconds, kNoTimer when there is none
 
   asio::io_context& io_;
   kj::TimerImpl timer_;
   asio::steady_timer alarm_;
-  std::uint64_t armed_for_ = ~std::uint64_t{0};
+  static constexpr std::uint64_t kNoTimer = ~std::uint64_t{0};
+  std::uint64_t armed_for_ = kNoTimer;
   kj::EventLoop* loop_ = nullptr;
   kj::WaitScope* scope_ = nullptr;
   bool in_wait_ = false;

@@ -80,8 +80,15 @@ kj::Promise<void> NodeAgent::beat() {
         auto answered = [this, alive] {
           if (!alive.expired()) --beats_;
         };
-        loop_.spawn("heartbeat", membership->heartbeatRequest().send().ignoreResult().then(
-                                     kj::cp(answered), [answered](kj::Exception&&) { answered(); }));
+        auto refused = [this, alive, answered](kj::Exception&& failure) {
+          answered();
+          // Declared lost, its actors run elsewhere by now: nothing may go on here.
+          if (!alive.expired() && error_of(failure).kind == ErrorKind::not_found) {
+            finish(kj::mv(failure), "the head has declared this node lost");
+          }
+        };
+        loop_.spawn("heartbeat",
+                    membership->heartbeatRequest().send().ignoreResult().then(kj::cp(answered), kj::mv(refused)));
       }
     }
     return beat();

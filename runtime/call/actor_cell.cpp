@@ -93,6 +93,8 @@ void ActorCell::run() {
     head_ = call->next;
     if (head_ == nullptr) tail_ = nullptr;
     --waiting_;
+    // A reply must not wait for the end of a long call after it.
+    lane_.publish();
     start(call);
   }
   if (released_ && inside_ == 0 && !scheduled_) delete this;

@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "core/base/log.h"
+#include "core/os/cpu.h"
 #include "runtime/call/actor_cell.h"
 #include "runtime/call/call_state.h"
 #include "runtime/call/directory.h"
@@ -133,7 +134,7 @@ void Lane::drop_baton() { baton_.unlock(); }
 
 void Lane::yield_baton() {
   baton_.unlock();
-  for (int spins = 0; contenders_.load(std::memory_order_relaxed) > 0 && spins < 2000; ++spins) __builtin_ia32_pause();
+  for (int spins = 0; contenders_.load(std::memory_order_relaxed) > 0 && spins < 2000; ++spins) cpu_relax();
   take_baton();
 }
 
@@ -141,7 +142,7 @@ bool Lane::try_enter() {
   contenders_.fetch_add(1);  // makes a thread that polls let go
   bool got = baton_.try_lock();
   for (int spins = 0; !got && spins < 200; ++spins) {
-    __builtin_ia32_pause();
+    cpu_relax();
     got = baton_.try_lock();
   }
   contenders_.fetch_sub(1);
@@ -237,6 +238,36 @@ void Lane::flush() {
   dirty_.clear();
 }
 
+bool Lane::due() {
+  constexpr std::uint64_t kTicks = 50'000;  // some 20 µs
+  std::uint64_t now = cpu_ticks();
+  if (now - looked_ < kTicks) return false;
+  looked_ = now;
+  return true;
+}
+
+void Lane::publish() {
+  if (dirty_.empty()) return;
+  bool all = due();
+  std::size_t kept = 0;
+  for (Peer* peer : dirty_) {
+    if (all || peer->flush_is_cheap()) {
+      peer->dirty = false;
+      peer->flush();
+    } else {
+      dirty_[kept++] = peer;
+    }
+  }
+  dirty_.resize(kept);
+}
+
+void Lane::look() {
+  if (!due()) return;
+  tasks_.run_all();
+  receive();
+  flush();
+}
+
 void Lane::reap() {
   closing_ = false;
   std::vector<std::uint64_t> gone;
@@ -324,7 +355,7 @@ bool Lane::poll(const CallState* state) {
       if (state != nullptr && state->done()) return true;  // another thread has seen to it
     }
     if (stopping_.load(std::memory_order_relaxed)) return true;
-    __builtin_ia32_pause();
+    cpu_relax();
     if (spin % 4 == 0 && Clock::now() >= end) break;
   }
   polling_.polled(false);

@@ -88,6 +88,8 @@ class Lane {
   void peer_busy(Peer& peer);  // it has calls in flight, or serves a caller: read and arm it
   std::unordered_map<ActorId, ActorCell*>& actors() { return actors_; }
   void stream_written(Peer& peer);  // frames were begun: flush at the end of the turn
+  void publish();                   // flushes now what costs no system call, and the rest now and then
+  void look();                      // reads what has arrived, without running any of it; now and then
   std::uint64_t next_call_number() { return ++call_number_ << 8 | static_cast<unsigned>(options_.index & 0xff); }
 
  private:
@@ -97,6 +99,7 @@ class Lane {
   bool receive();
   void fire_deadlines();
   void flush();
+  bool due();  // at most every kLookEvery
   void reap();
   // Asks the busy links' peers to ring; false when something has arrived meanwhile.
   bool arm();
@@ -134,6 +137,7 @@ class Lane {
   std::unordered_map<std::uint64_t, std::unique_ptr<Peer>> peers_;
   std::uint64_t peer_serial_ = 0;
   std::vector<Peer*> busy_, dirty_;
+  std::uint64_t looked_ = 0;  // time stamp counter
   bool closing_ = false;  // some peer is closed: reap
   std::unordered_map<ActorId, ActorCell*> actors_;
   std::uint64_t call_number_ = 0;

@@ -73,8 +73,11 @@ void ControlPlane::lose_session(const Error& why) {
 
 void ControlPlane::spawn(std::vector<SpawnRequest> requests) {
   for (auto& request : requests) known_[request.actor].ours = true;
-  for (std::size_t begin = 0; begin < requests.size(); begin += kSpawnsPerCall) {
-    std::size_t end = std::min(requests.size(), begin + kSpawnsPerCall);
+  for (std::size_t begin = 0, end = 0; begin < requests.size(); begin = end) {
+    std::size_t bytes = 0;
+    while (end < requests.size() && end - begin < kSpawnsPerCall && (end == begin || bytes < kSpawnBytesPerCall)) {
+      bytes += requests[end++].args.size();
+    }
     std::vector<ActorId> actors;
     KJ_IF_MAYBE (session, session_) {
       auto call = session->spawnRequest();
@@ -128,13 +131,19 @@ void ControlPlane::spawn_named(SpawnRequest request, Answer<ActorId> answer) {
   }
 }
 
-void ControlPlane::find(const std::string& name, Answer<ActorId> answer) {
+void ControlPlane::find(const std::string& name, const std::string& class_name, Answer<ActorId> answer) {
   KJ_IF_MAYBE (session, session_) {
     auto call = session->findRequest();
     call.setName(name.c_str());
     tasks_->add(call.send().then(
-        [answer](capnp::Response<wire::Session::FindResults> response) {
-          answer(ActorId{response.getState().getActor()});
+        [answer, name, class_name](capnp::Response<wire::Session::FindResults> response) {
+          auto state = response.getState();
+          if (state.getClassName() != class_name.c_str()) {
+            answer(Error(ErrorKind::invalid_argument, "the actor \"" + name + "\" is a " +
+                                                          state.getClassName().cStr() + ", not a " + class_name));
+            return;
+          }
+          answer(ActorId{state.getActor()});
         },
         [answer](kj::Exception&& failure) { answer(error_of(failure)); }));
   } else {
@@ -259,6 +268,8 @@ void ControlPlane::changed(ActorNews news) {
   if (known.ours && news.infeasible && !known.news.infeasible && news.failure) {
     log(Level::warning, "actor " + to_string(actor) + " (" + news.class_name + ") waits: " + news.failure->message);
   }
+  // How the incarnation before ended is what its callers want to know.
+  if (news.phase == Phase::alive && !news.failure) news.failure = known.news.failure;
   known.news = std::move(news);
   answer_waiters(known);
   if (!known.ours) known.news = ActorNews();

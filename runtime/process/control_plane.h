@@ -21,6 +21,7 @@ class ControlPlane {
   // How long a lane waits for the head's word on calls whose link broke.
   static constexpr int kVerdictMs = 10'000;
   static constexpr std::size_t kSpawnsPerCall = 2048;
+  static constexpr std::size_t kSpawnBytesPerCall = 8 << 20;
 
   ControlPlane(ControlLoop& loop, LinkIdentity self, Token token);
   ~ControlPlane() noexcept(false);
@@ -35,7 +36,7 @@ class ControlPlane {
 
   void spawn(std::vector<SpawnRequest> requests);
   void spawn_named(SpawnRequest request, Answer<ActorId> answer);
-  void find(const std::string& name, Answer<ActorId> answer);
+  void find(const std::string& name, const std::string& class_name, Answer<ActorId> answer);
   void kill(ActorId actor, bool no_restart, Answer<bool> answer);
   void nodes(Answer<std::vector<NodeSummary>> answer);
   void resolve(ActorId actor, std::uint32_t after, Lane& lane);

@@ -1,5 +1,5 @@
 // Setting links up: after the proof of the token the caller says who it is and whom it wants (LinkHello), and the
-// callee checks job, process, fingerprint and lane before it accepts. Inside one machine the caller brings a memfd for
+// callee checks process, fingerprint and lane before it accepts (not the job: detached actors serve later ones). Inside one machine the caller brings a memfd for
 // the rings and both sides pass their lane's doorbell; else the socket itself becomes the link.
 //
 // Control thread. Limits: one hello of at most kMaxHello bytes, in kHelloMs.

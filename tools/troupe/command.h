@@ -44,5 +44,6 @@ Run add_kill(CLI::App& app);
 Run add_down(CLI::App& app);
 Run add_completion(CLI::App& app);
 Run add_version(CLI::App& app);
+Run add_bench(CLI::App& app);
 
 }  // namespace troupe::tools

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstdio>
 
 #include "core/base/log.h"
@@ -84,7 +85,9 @@ int head(const Options& options) {
   std::unique_ptr<gcs::RedisProcess> redis;
   gcs::RedisAddress address;
   if (options.redis.empty()) {
-    redis = value(gcs::RedisProcess::start({state + "/redis", "redis-server", std::chrono::seconds(60)}));
+    const char* binary = std::getenv("TROUPE_REDIS_SERVER");
+    redis = value(gcs::RedisProcess::start(
+        {state + "/redis", binary != nullptr ? binary : "redis-server", std::chrono::seconds(60)}));
     address = redis->address();
   } else {
     address = value(gcs::parse_redis_url(options.redis));

@@ -18,6 +18,7 @@ const Command kCommands[] = {
     {"logs", "show what an actor or a job has written", add_logs},
     {"kill", "end an actor, a job or a node", add_kill},
     {"down", "end the cluster", add_down},
+    {"bench", "measure this machine and Troupe on it", add_bench},
     {"completion", "print a completion script for the shell", add_completion},
     {"version", "print the version", add_version},
 };

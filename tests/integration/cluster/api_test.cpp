@@ -1,0 +1,72 @@
+// The actor API on real clusters: each case of the probe program, and what the command line shows.
+#include <gtest/gtest.h>
+
+#include "support.h"
+
+namespace troupe::test {
+namespace {
+
+class Probe : public testing::TestWithParam<const char*> {};
+
+TEST_P(Probe, HoldsOnALocalClusterOfTwoNodes) {
+  Scene scene;
+  auto outcome = scene.run({bin("troupe"), "run", "--nodes", "2", "--cpus", "4", "--gpus", "2", bin("probe"), GetParam()});
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("probe: ok"), std::string::npos) << outcome.output;
+  EXPECT_TRUE(scene.all_gone()) << scene.describe_processes();
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, Probe,
+                         testing::Values("api", "api_light", "names", "resources", "restart", "constructor",
+                                         "light_blocking"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(Hello, PrintsItsSum) {
+  Scene scene;
+  auto outcome = scene.run({bin("troupe"), "run", bin("hello")});
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("42"), std::string::npos) << outcome.output;
+}
+
+TEST(Output, OfWorkersReachesTheDriverWithAPrefix) {
+  Scene scene;
+  auto run = scene.start({bin("troupe"), "run", bin("probe"), "output"});
+  EXPECT_TRUE(run.wait_for("line 2 of the worker")) << run.seen;
+  EXPECT_NE(run.seen.find("(n1/"), std::string::npos) << run.seen;
+  run.write("\n");
+  EXPECT_EQ(run.finish().status, 0) << run.seen;
+}
+
+TEST(Digits, AKilledTrainerChangesNothing) {
+  Scene scene;
+  auto outcome = scene.run({bin("troupe"), "run", "--nodes", "2", "--cpus", "4", bin("digits"), "--steps", "200",
+                            "--kill", "--kill-node", "--verify"});
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("identical=yes"), std::string::npos) << outcome.output;
+  EXPECT_EQ(outcome.output.find("restarts=0"), std::string::npos) << outcome.output;
+}
+
+TEST(CommandLine, HeadNodeListStatusDown) {
+  Scene scene;
+  auto head = scene.start({bin("troupe"), "head"});
+  ASSERT_TRUE(head.wait_for("listening on")) << head.seen;
+  auto node = scene.start({bin("troupe"), "node", "--name", "alpha", "--cpus", "3", "--gpus", "1", "--resource", "tpu=2"});
+  ASSERT_TRUE(eventually([&] {
+    auto list = scene.run({bin("troupe"), "list", "nodes", "--json"});
+    return list.output.find("alpha") != std::string::npos;
+  }));
+  EXPECT_EQ(scene.run({bin("troupe"), "status"}).status, 0);
+  auto actors = scene.run({bin("troupe"), "list", "actors", "--json"});
+  EXPECT_EQ(actors.status, 0) << actors.output;
+  auto run = scene.run({bin("troupe"), "run", bin("hello")});
+  EXPECT_EQ(run.status, 0) << run.output;
+  auto jobs = scene.run({bin("troupe"), "list", "jobs", "--json"});
+  EXPECT_NE(jobs.output.find("hello"), std::string::npos) << jobs.output;
+  EXPECT_EQ(scene.run({bin("troupe"), "down"}).status, 0);
+  EXPECT_EQ(node.finish().status, 0) << node.seen;
+  EXPECT_EQ(head.finish().status, 0) << head.seen;
+  EXPECT_TRUE(scene.all_gone()) << scene.describe_processes();
+}
+
+}  // namespace
+}  // namespace troupe::test

@@ -1,0 +1,257 @@
+// The driver of the integration tests: `probe CASE` checks one thing on the cluster it is given, prints "probe: ok" and
+// ends with status 0, or says what was wrong and ends with status 1.
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <thread>
+
+#include "actors.h"
+
+namespace probe {
+namespace {
+
+using namespace std::chrono_literals;
+using troupe::ActorOptions;
+using troupe::CallOptions;
+
+struct Wrong : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+void check(bool good, const std::string& what) {
+  if (!good) throw Wrong(what);
+}
+
+template <class F>
+troupe::Error failure_of(F f) {
+  try {
+    f();
+  } catch (const troupe::Failure& e) {
+    return e.error();
+  }
+  throw Wrong("a failure was expected");
+}
+
+void api(ActorOptions options) {
+  auto a = troupe::spawn<Worker>(options, 5);
+  auto b = troupe::spawn<Worker>(options);
+  check(a.call<&Worker::add>(3).get() == 8, "add");
+  check(a.call<&Worker::total>().get() == 8, "const noexcept method");
+  check(a.call<&Worker::base>(1).get() == 1001, "base-class method");
+  check(a.call<troupe::overload<int(int)>(&Worker::over)>(7).get() == 7, "overload by int");
+  check(a.call<troupe::overload<int(const std::string&) const>(&Worker::over)>("four").get() == 4, "overload by text");
+  Point p = a.call<&Worker::swap>(Point{1, 2, "p"}, std::make_unique<int>(10)).get();
+  check(p.x == 2 && p.y == 11 && p.label == "p", "aggregate and move-only argument");
+  std::map<std::string, std::vector<Point>> nested{{"k", {{1, 2, "a"}, {3, 4, "b"}}}};
+  check(a.call<&Worker::nested>(nested).get()["k"][1].label == "b", "nested containers");
+  check(a.call<&Worker::forward>(b, 2).get() == 2, "a method that returns a future");
+  check(a.call<&Worker::twice>(b, 1).get() == 3 + 4, "a coroutine method");
+  check(a.call<&Worker::block_on>(b, 6).get() == 10, "a method that blocks on another actor");
+  for (int i = 0; i < 500; ++i) a.tell<&Worker::append>(i);
+  auto order = a.call<&Worker::order>().get();
+  check(order.size() == 500, "one-way messages arrive");
+  for (int i = 0; i < 500; ++i) check(order[static_cast<std::size_t>(i)] == i, "calls of a handle keep their order");
+  auto doubled = a.call<&Worker::total>().then([](int n) { return n * 2; });
+  check(doubled.get() == 16, "then");
+  std::vector<troupe::Future<int>> many;
+  for (int i = 0; i < 1000; ++i) many.push_back(b.call<&Worker::add>(0));
+  check(troupe::when_all(std::move(many)).get().size() == 1000, "when_all");
+  auto [left, right] = troupe::when_all(a.call<&Worker::total>(), b.call<&Worker::echo>("x")).get();
+  check(left == 8 && right == "x", "when_all of different types");
+  std::vector<troupe::Future<int>> race;
+  race.push_back(a.call<&Worker::total>());
+  race.push_back(b.call<&Worker::total>());
+  check(troupe::when_any(std::move(race)).get().index < 2, "when_any");
+  int sum = 0;
+  auto stream = a.call<&Worker::count>(1000);
+  for (int& item : stream) sum += item;
+  check(sum == 499'500, "a stream");
+  auto slow = a.call<&Worker::count>(10'000);
+  check(slow.next() == 0, "first item");
+  check(a.call<&Worker::produced>().get() <= static_cast<int>(2 * troupe::kStreamWindow), "back-pressure");
+  auto error = failure_of([&] { a.call<&Worker::fail>("too far").get(); });
+  check(error.kind == troupe::ErrorKind::actor_error && error.type == "std::out_of_range" &&
+            error.message == "too far",
+        "an exception with type and message: " + error.describe());
+  check(!error.backtrace.empty() && error.backtrace[0].find("fail") != std::string::npos,
+        "a backtrace of the throw: " + (error.backtrace.empty() ? "none" : error.backtrace[0]));
+  check(failure_of([&] { a.call<&Worker::circle>(a, b).get(); }).kind == troupe::ErrorKind::actor_error,
+        "a cycle of blocking calls is an error");
+  check(failure_of([&] {
+          a.with(CallOptions().deadline(100ms)).call<&Worker::sleep_ms>(400).get();
+        }).kind == troupe::ErrorKind::deadline_exceeded,
+        "a deadline");
+  auto waiting = a.call<&Worker::wait_for_cancel>(20'000);
+  std::this_thread::sleep_for(50ms);  // so that it runs; either way it ends early
+  waiting.cancel();
+  check(failure_of([&] { waiting.get(); }).kind == troupe::ErrorKind::cancelled, "cancel");
+  check(a.with(CallOptions().deadline(10s)).call<&Worker::total>().get() == 8, "the actor has seen the cancel");
+  std::string big(1 << 20, 'b');
+  check(a.call<&Worker::echo>(big).get() == big, "a big argument and result");
+  check(failure_of([&] { a.call<&Worker::echo>(std::string(80 << 20, 'x')).get(); }).kind ==
+            troupe::ErrorKind::invalid_argument,
+        "an argument above the cap");
+  check(a.call<&Worker::total>().get() == 8, "which leaves the link alive");
+  std::vector<std::thread> threads;
+  std::atomic<int> right_answers{0};
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 300; ++i) right_answers += b.call<&Worker::add>(0).get() == 10;
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  check(right_answers == 1200, "several threads of the driver");
+}
+
+void names() {
+  auto first = troupe::spawn<Worker>(ActorOptions().name("one"), 1);
+  check(failure_of([&] { troupe::spawn<Worker>(ActorOptions().name("one")); }).kind ==
+            troupe::ErrorKind::already_exists,
+        "a taken name");
+  auto same = troupe::spawn<Worker>(ActorOptions().name("one").get_or_create());
+  check(same == first && troupe::find<Worker>("one") == first, "get or create, find");
+  check(failure_of([&] { troupe::find<Thrower>("one"); }).kind == troupe::ErrorKind::invalid_argument, "wrong class");
+  check(failure_of([&] { troupe::find<Worker>("none"); }).kind == troupe::ErrorKind::not_found, "unknown name");
+  first.kill().get();
+  auto again = troupe::spawn<Worker>(ActorOptions().name("one"), 2);
+  check(again.call<&Worker::total>().get() == 2, "a name is free after a kill");
+  check(failure_of([&] { first.call<&Worker::total>().get(); }).kind == troupe::ErrorKind::actor_died, "a dead handle");
+}
+
+void resources() {
+  auto nodes = troupe::nodes();
+  check(nodes.size() == 2, "two nodes");
+  auto gpu = [] { return ActorOptions().gpus(1); };
+  std::vector<troupe::Handle<Worker>> whole;
+  std::vector<std::string> seen;
+  for (int i = 0; i < 4; ++i) whole.push_back(troupe::spawn<Worker>(gpu()));
+  for (auto& w : whole) {
+    std::string place = w.call<&Worker::where>().get() + ":" + w.call<&Worker::devices>().get();
+    for (auto& other : seen) check(other != place, "a GPU slot given twice: " + place);
+    seen.push_back(place);
+  }
+  auto fifth = troupe::spawn<Worker>(gpu());
+  check(!fifth.ready().wait_for(300ms), "a fifth GPU actor waits");
+  whole.back().kill().get();
+  whole.pop_back();
+  check(fifth.call<&Worker::add>(1).get() == 1, "and starts when a slot is free");
+  fifth.kill().get();
+  auto half = troupe::spawn<Worker>(ActorOptions().gpus(0.5));
+  auto other_half = troupe::spawn<Worker>(ActorOptions().gpus(0.5));
+  check(half.call<&Worker::devices>().get() == other_half.call<&Worker::devices>().get(), "two halves share a GPU");
+  auto there = troupe::spawn<Worker>(ActorOptions().node(nodes.back().name));
+  check(there.call<&Worker::where>().get() == nodes.back().name, "node affinity");
+  auto never = troupe::spawn<Worker>(ActorOptions().gpus(64));
+  auto error = failure_of([&] { never.call<&Worker::total>().get(); });
+  check(error.kind == troupe::ErrorKind::infeasible, "infeasible: " + error.describe());
+}
+
+void restart(ActorOptions options) {
+  auto w = troupe::spawn<Worker>(options.max_restarts(2), 7);
+  w.call<&Worker::add>(1).get();
+  int pid = w.call<&Worker::pid>().get();
+  auto lost = w.call<&Worker::sleep_ms>(60'000);
+  auto kept = w.with(CallOptions().retries(3)).call<&Worker::incarnation>();
+  ::kill(pid, SIGKILL);
+  check(kept.get() == 2, "a retried call is served by the next incarnation");
+  auto error = failure_of([&] { lost.get(); });
+  check(error.kind == troupe::ErrorKind::actor_died && error.message.find("SIGKILL") != std::string::npos,
+        "a call in flight fails with the cause: " + error.describe());
+  check(w.call<&Worker::total>().get() == 7, "made again with the same arguments");
+  auto fragile = troupe::spawn<Worker>(ActorOptions());
+  int fragile_pid = fragile.call<&Worker::pid>().get();
+  ::kill(fragile_pid, SIGKILL);
+  check(failure_of([&] {
+          for (;;) fragile.call<&Worker::total>().get();
+        }).kind == troupe::ErrorKind::actor_died,
+        "without restarts it is dead");
+}
+
+void constructor() {
+  auto t = troupe::spawn<Thrower>(ActorOptions(), "no good");
+  auto error = failure_of([&] { t.call<&Thrower::never>().get(); });
+  check(error.kind == troupe::ErrorKind::actor_died && error.describe().find("no good") != std::string::npos,
+        "a constructor that throws: " + error.describe());
+  auto light = troupe::spawn<Thrower>(ActorOptions().light(), "light no good");
+  check(failure_of([&] { light.call<&Thrower::never>().get(); }).describe().find("light no good") != std::string::npos,
+        "and a light one");
+  check(failure_of([] { troupe::spawn<Unlisted>(ActorOptions()); }).kind == troupe::ErrorKind::invalid_argument,
+        "a class that was not listed");
+  check(failure_of([] { ActorOptions().cpus(-1); }).kind == troupe::ErrorKind::invalid_argument, "negative resources");
+  check(failure_of([] { ActorOptions().gpus(1.5); }).kind == troupe::ErrorKind::invalid_argument, "one and a half GPUs");
+}
+
+void light_blocking() {
+  std::vector<troupe::Handle<Worker>> chain;
+  for (int i = 0; i < 6; ++i) chain.push_back(troupe::spawn<Worker>(ActorOptions().light()));
+  std::vector<troupe::Future<int>> answers;
+  for (std::size_t i = 0; i + 1 < chain.size(); ++i) answers.push_back(chain[i].call<&Worker::block_on>(chain[i + 1], 1));
+  for (auto& answer : answers) check(answer.get() >= 1, "light actors that block on each other's lanes");
+}
+
+// Leaves everything running and waits to be killed: prints the pids of its actors' processes.
+void linger() {
+  auto own = troupe::spawn<Worker>(ActorOptions());
+  auto light = troupe::spawn<Worker>(ActorOptions().light());
+  int child = own.call<&Worker::child>("sleep 1000").get();
+  light.call<&Worker::child>("sleep 1000").get();
+  std::printf("probe: lingering %d %d\n", own.call<&Worker::pid>().get(), child);
+  std::fflush(stdout);
+  for (;;) ::pause();
+}
+
+void output() {
+  auto w = troupe::spawn<Worker>(ActorOptions());
+  w.call<&Worker::print>(3).get();
+  std::string line;
+  std::getline(std::cin, line);  // until the test has seen the lines
+}
+
+// Waits for a line before it spawns: the test changes the executable meanwhile.
+void wait_then_spawn() {
+  std::printf("probe: waiting\n");
+  std::fflush(stdout);
+  std::string line;
+  std::getline(std::cin, line);
+  auto w = troupe::spawn<Worker>(ActorOptions());
+  auto error = failure_of([&] { w.call<&Worker::total>().get(); });
+  check(error.describe().find("differ") != std::string::npos, "another executable: " + error.describe());
+}
+
+const std::map<std::string, std::function<void()>> kCases = {
+    {"api", [] { api(ActorOptions()); }},
+    {"api_light", [] { api(ActorOptions().light()); }},
+    {"names", names},
+    {"resources", resources},
+    {"restart", [] { restart(ActorOptions()); }},
+    {"constructor", constructor},
+    {"light_blocking", light_blocking},
+    {"linger", linger},
+    {"output", output},
+    {"wait_then_spawn", wait_then_spawn},
+};
+
+}  // namespace
+}  // namespace probe
+
+int main(int argc, char** argv) {
+  try {
+    troupe::Runtime runtime(argc, argv, troupe::classes<probe::Worker, probe::Thrower>);
+    auto chosen = argc > 1 ? probe::kCases.find(argv[1]) : probe::kCases.end();
+    if (chosen == probe::kCases.end()) {
+      std::fprintf(stderr, "probe: no such case\n");
+      return 2;
+    }
+    chosen->second();
+    std::printf("probe: ok\n");
+    return 0;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "probe: %s\n", e.what());
+    return 1;
+  }
+}
