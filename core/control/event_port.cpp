@@ -86,11 +86,9 @@ kj::Promise<void> AsioEventPort::atTime(kj::TimePoint time) {
   return promise;
 }
 
-kj::Promise<void> AsioEventPort::afterDelay(kj::Duration delay) {
-  auto promise = timer_.afterDelay(delay);
-  if (next_timer() < armed_for_) post_pump();
-  return promise;
-}
+kj::Promise<void> AsioEventPort::afterDelay(kj::Duration delay) { return atTime(kj_now() + delay); }
+
+kj::TimePoint AsioEventPort::now() const { return kj_now(); }
 
 std::uint64_t AsioEventPort::next_timer() {
   KJ_IF_MAYBE (time, timer_.nextEvent()) {

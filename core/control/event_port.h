@@ -40,7 +40,8 @@ class AsioEventPort final : public kj::EventPort, private kj::Timer {
   void wake() const override;
 
  private:
-  kj::TimePoint now() const override { return timer_.now(); }
+  // The clock's, not that of the last pump: a delay begins when it is asked for.
+  kj::TimePoint now() const override;
   kj::Promise<void> atTime(kj::TimePoint time) override;
   kj::Promise<void> afterDelay(kj::Duration delay) override;
   void post_pump() const;
