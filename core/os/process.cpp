@@ -174,7 +174,9 @@ std::vector<pid_t> children_of_this_process() {
     pid_t pid = std::atoi(entry->d_name);
     if (pid <= 0) continue;
     std::ifstream in("/proc/" + std::string(entry->d_name) + "/stat");
-    std::string text((std::istreambuf_iterator<char>(in)), {});
+    // Line by line: a process that ends meanwhile is an end of file here, an exception for a bare buffer.
+    std::string text;
+    std::getline(in, text, '\0');
     // "pid (name) state ppid …": the name may hold anything.
     auto after = text.rfind(')');
     if (after == text.npos) continue;

@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,6 +36,8 @@ std::string random_password() {
   }
   return text;
 }
+
+constexpr unsigned long kLeastSpace = 1 << 20;
 
 Result<std::string> find_binary(const std::string& name) {
   if (name.find('/') != std::string::npos) {
@@ -146,6 +149,11 @@ Result<void> RedisProcess::wait_until_it_answers() {
   std::string trouble = "its socket does not appear";
   while (Clock::now() < deadline) {
     if (!running()) {
+      struct statvfs disk {};
+      if (::statvfs(options_.directory.c_str(), &disk) == 0 && disk.f_bavail * disk.f_bsize < kLeastSpace) {
+        return Error(ErrorKind::resource_exhausted, "redis-server ended at once: there is no space left on the disk of " +
+                                                        options_.directory + "; make room, or use another --state");
+      }
       return Error(
           ErrorKind::unavailable,
           "redis-server ended at once: " + last_lines(options_.directory + "/redis.log") + "; " + kInstall);

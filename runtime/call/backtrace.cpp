@@ -12,11 +12,13 @@ namespace {
 constexpr std::size_t kMostLines = 16;
 constexpr std::size_t kMostCached = 4096;
 
-// Frames between the throw and the actor's own code, and below it, tell the user nothing.
-bool ours(const std::string& function) {
-  return function.find("__cxa_throw") != function.npos || function.find("troupe::ActorCell::") != function.npos ||
-         function.find("troupe::Lane::") != function.npos || function.find("troupe::detail::") != function.npos;
+// Between the throw and the actor's code: skipped. Below it, from where its method is called: the end.
+bool is_throwing(const std::string& function) { return function.find("__cxa_throw") != function.npos; }
+bool is_calling(const std::string& file) {
+  return file.find("/troupe/detail/method.h") != file.npos || file.find("/runtime/call/actor_cell.cpp") != file.npos ||
+         file.find("/troupe/task.h") != file.npos || file.find("/runtime/lane/lane.cpp") != file.npos;
 }
+const std::string kEnd = "\n";
 
 }  // namespace
 
@@ -40,7 +42,9 @@ std::vector<std::string> describe_frames(std::span<void* const> frames) {
           resolver->resolve(backward::ResolvedTrace(backward::Trace(static_cast<char*>(frame) - 1, 0)));
       std::string function = trace.source.function.empty() ? trace.object_function : trace.source.function;
       std::string line;
-      if (!ours(function)) {
+      if (is_calling(trace.source.filename)) {
+        line = kEnd;
+      } else if (!is_throwing(function)) {
         line = function.empty() ? trace.object_filename : function;
         if (!trace.source.filename.empty()) {
           line += " at " + trace.source.filename + ":" + std::to_string(trace.source.line);
@@ -48,6 +52,7 @@ std::vector<std::string> describe_frames(std::span<void* const> frames) {
       }
       at = known.emplace(frame, std::move(line)).first;
     }
+    if (at->second == kEnd) break;
     if (!at->second.empty()) lines.push_back(at->second);
   }
   return lines;

@@ -90,7 +90,9 @@ int head(const Options& options) {
         {state + "/redis", binary != nullptr ? binary : "redis-server", std::chrono::seconds(60)}));
     address = redis->address();
   } else {
-    address = value(gcs::parse_redis_url(options.redis));
+    auto parsed = gcs::parse_redis_url(options.redis);
+    if (!parsed) throw UsageError(parsed.error());
+    address = *parsed;
   }
 
   ControlLoop loop;

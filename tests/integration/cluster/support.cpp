@@ -15,7 +15,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <thread>
 
 extern char** environ;
@@ -134,8 +133,9 @@ std::vector<pid_t> Scene::processes() const {
   while (dirent* entry = ::readdir(proc)) {
     if (!std::isdigit(static_cast<unsigned char>(entry->d_name[0]))) continue;
     std::ifstream file(std::string("/proc/") + entry->d_name + "/environ", std::ios::binary);
-    std::string text((std::istreambuf_iterator<char>(file)), {});
-    if (text.find(mark) == text.npos) continue;
+    bool ours = false;
+    for (std::string entry; std::getline(file, entry, '\0');) ours |= entry == mark;
+    if (!ours) continue;
     std::ifstream stat(std::string("/proc/") + entry->d_name + "/stat");
     std::string line;
     std::getline(stat, line);
@@ -155,8 +155,8 @@ std::string Scene::describe_processes() const {
   std::string text;
   for (pid_t pid : processes()) {
     std::ifstream file("/proc/" + std::to_string(pid) + "/cmdline", std::ios::binary);
-    std::string line((std::istreambuf_iterator<char>(file)), {});
-    for (char& c : line) c = c == '\0' ? ' ' : c;
+    std::string line;
+    for (std::string word; std::getline(file, word, '\0');) line += word + " ";
     text += std::to_string(pid) + " " + line + "\n";
   }
   return text;
