@@ -44,6 +44,7 @@ class Peer final : private Link::Sink {
   bool wants_reading() const { return serves_ || in_flight_ > 0 || link_->backlog() > 0; }
   bool flush_is_cheap() const { return cheap_; }
   std::uint32_t in_flight() const { return in_flight_; }
+  std::size_t backlog() const { return link_->backlog(); }
   void lost();                            // the link has closed and was taken out of the lane
   void shutdown(const std::string& why);  // the lane ends
 

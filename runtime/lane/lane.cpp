@@ -22,6 +22,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kFramesPerRead = 512;
 constexpr std::uint64_t kDoorbellKey = 0;
+constexpr std::size_t kBatchBytes = 32 << 10;  // of calls that a stream link gathers before it writes
 
 thread_local Lane* current_lane = nullptr;
 
@@ -157,13 +158,16 @@ void Lane::leave() {
   bool call = false;
   for (std::size_t i = 0; i < dirty_.size();) {
     Peer& peer = *dirty_[i];
-    if (peer.flush_is_cheap() || peer.in_flight() <= 1) {
+    // A thread that has several calls under way will be back for them: light sleep suits it.
+    if (peer.in_flight() > 1) quick_drives_ = std::max(quick_drives_, kQuickDrives);
+    if (peer.flush_is_cheap() || peer.in_flight() <= 1 || peer.backlog() >= kBatchBytes) {
       peer.flush();
       peer.dirty = false;
       dirty_[i] = dirty_.back();
       dirty_.pop_back();
     } else {
-      call = true;  // a batch: the next turn writes it
+      // A batch: the next turn writes it, or the background thread within a millisecond or two.
+      call |= !light_.load(std::memory_order_relaxed);
       ++i;
     }
   }
