@@ -9,6 +9,7 @@
 
 #include "core/base/log.h"
 #include "core/os/cpu.h"
+#include "core/os/futex.h"
 #include "runtime/call/actor_cell.h"
 #include "runtime/call/call_state.h"
 #include "runtime/call/directory.h"
@@ -109,7 +110,22 @@ void Lane::stop(const std::string& why) {
 
 // ---- handing work in ----
 
+// Light sleep: neither doorbells nor readiness wake it, since threads that come often see to those themselves; a kick
+// does, and so does a millisecond in which none of them came.
+void Lane::doze(std::uint64_t seen, std::uint32_t kicks) {
+  for (;;) {
+    futex_wait(kicks_, kicks, 1'000'000);
+    std::uint32_t now = kicks_.load();
+    kicked_.store(false);
+    std::uint64_t attended = attended_.load(std::memory_order_relaxed);
+    if (stopping_ || now != kicks || attended == seen) return;
+    seen = attended;
+  }
+}
+
 void Lane::kick() {
+  kicks_.fetch_add(1);
+  if (light_.load(std::memory_order_relaxed)) futex_wake_all(kicks_);
   std::uint64_t one = 1;
   [[maybe_unused]] ssize_t n = ::write(doorbell_.get(), &one, sizeof one);
 }
@@ -528,6 +544,7 @@ void Lane::background() {
   std::uint64_t seen = 0;
   while (!stopping_) {
     current_lane = this;
+    std::uint32_t kicks = kicks_.load();  // one that comes after this is not slept through
     disarm();
     while (turn() && !stopping_) {
       if (contenders_.load(std::memory_order_relaxed) > 0) yield_baton();
@@ -556,13 +573,11 @@ void Lane::background() {
     }
     next_wake_ = wake_time(0);
     int timeout = timeout_until(next_wake_);
-    if (light) timeout = timeout < 0 ? 1 : std::min(timeout, 1);
     drop_baton();
-    bool rung = sleep(timeout);
-    // Threads that come often see to the lane themselves.
-    while (light && !rung && !stopping_ && attended_.load(std::memory_order_relaxed) != seen) {
-      seen = attended_.load(std::memory_order_relaxed);
-      rung = sleep(timeout);
+    if (light) {
+      doze(seen, kicks);
+    } else {
+      sleep(timeout);
     }
     take_baton();
   }

@@ -108,6 +108,7 @@ class Lane {
   void loop();                 // a worker's thread
   void park();                 // until a blocked actor needs a spare
   void background();           // the driver's
+  void doze(std::uint64_t seen, std::uint32_t kicks);
   // Turns for as long as the policy allows or until `state` is done; true when something happened.
   bool poll(const CallState* state);
   bool drive(CallState& state, std::int64_t limit);
@@ -155,6 +156,7 @@ class Lane {
   std::atomic<std::uint64_t> attended_{0};
   std::atomic<int> sleepers_{0};
   std::atomic<bool> light_{false};
+  std::atomic<std::uint32_t> kicks_{0};
   int quick_drives_ = 0;  // takeovers in a row that did not need to sleep; under the baton
 };
 
