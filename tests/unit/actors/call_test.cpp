@@ -58,8 +58,9 @@ TEST_P(CallTest, OneHandlesCallsRunInOrder) {
     futures.push_back(zoo.call<&Zoo::note>(i));
   }
   when_all(std::move(futures)).get();
-  ASSERT_EQ(board.log.size(), 3000u);
-  for (int i = 0; i < 3000; ++i) ASSERT_EQ(board.log[static_cast<std::size_t>(i)], i);
+  auto log = board.get(&Board::log);
+  ASSERT_EQ(log.size(), 3000u);
+  for (int i = 0; i < 3000; ++i) ASSERT_EQ(log[static_cast<std::size_t>(i)], i);
 }
 
 TEST_P(CallTest, ManyOutstanding) {
@@ -181,7 +182,7 @@ TEST_P(CallTest, DeadlinesEndWaitingAndQueuedCalls) {
   // The method itself sees that its time is over.
   auto spinning = zoo.call_with<&Zoo::until_cancelled>(deadline(5ms));
   EXPECT_EQ((zoo.call<&Zoo::legs>().get()), 4);
-  EXPECT_TRUE(board.saw_cancel);
+  EXPECT_TRUE(board.get(&Board::saw_cancel));
 }
 
 TEST_P(CallTest, CancelRunningAndQueued) {
@@ -215,7 +216,7 @@ TEST_P(CallTest, CancelASuspendedMethod) {
   EXPECT_EQ((other.call<&Zoo::legs>().get()), 4);
   board.set([] { ++board.passes; });
   board.await([] { return board.ended > 0; });
-  EXPECT_TRUE(board.saw_cancel);
+  EXPECT_TRUE(board.get(&Board::saw_cancel));
 }
 
 }  // namespace

@@ -26,6 +26,10 @@ struct Gate {
     passes += n;
     changed.notify_all();
   }
+  int arrivals() {
+    std::lock_guard lock(mutex);
+    return arrived;
+  }
   void await_arrivals(int n) {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return arrived >= n; });
@@ -88,7 +92,7 @@ TEST_F(LaneTest, SlowCallsAmongQuickOnesWakeTheDriver) {
   Caller<Sleeper> actor(world.driver(), world.spawn<Sleeper>());
   for (int round = 0; round < 60; ++round) {
     for (int i = 0; i < 10; ++i) ASSERT_EQ((actor.call<&Sleeper::quick>(i).get()), i);
-    int before = gate.arrived;
+    int before = gate.arrivals();
     auto slow = actor.call<&Sleeper::slow>(round);
     std::thread opener([before] {
       gate.await_arrivals(before + 1);

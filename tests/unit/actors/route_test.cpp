@@ -45,7 +45,7 @@ TEST_P(RouteTest, RetriesGoToTheNextIncarnationInOrder) {
   std::vector<int> expected;
   for (int i = 0; i <= 20; ++i) expected.push_back(i);
   // The first incarnation blocks still, and has run none of them.
-  EXPECT_EQ(board.log, expected);
+  EXPECT_EQ(board.get(&Board::log), expected);
   board.set([] { ++board.passes; });
 }
 
@@ -67,7 +67,7 @@ TEST_P(RouteTest, RetriesAreCounted) {
     if (incarnation == 2) board.await([] { return board.arrived == 2; });
   }
   EXPECT_EQ(failure(std::move(twice)).kind, ErrorKind::actor_died);
-  EXPECT_EQ(board.arrived, 2);
+  EXPECT_EQ(board.get(&Board::arrived), 2);
 }
 
 TEST_P(RouteTest, CallsAtTheMomentOfALossAllEnd) {

@@ -33,7 +33,7 @@ TEST_P(StreamTest, TheProducerNeverRunsFurtherAheadThanTheWindow) {
   board.await([&] { return board.yielded >= window; });
   // The actor serves others while the stream waits for its reader.
   EXPECT_EQ((zoo.call<&Zoo::legs>().get()), 4);
-  EXPECT_EQ(board.yielded, window);
+  EXPECT_EQ(board.get(&Board::yielded), window);
   while (auto item = stream.next()) {
     ASSERT_EQ(*item, taken);
     ++taken;
@@ -41,7 +41,7 @@ TEST_P(StreamTest, TheProducerNeverRunsFurtherAheadThanTheWindow) {
     ASSERT_LE(board.yielded, taken + window);
   }
   EXPECT_EQ(taken, 2000);
-  EXPECT_EQ(board.ended, 1);
+  EXPECT_EQ(board.get(&Board::ended), 1);
 }
 
 TEST_P(StreamTest, FailuresComeAfterTheItems) {
@@ -70,9 +70,9 @@ TEST_P(StreamTest, DroppingTheReaderEndsTheGenerator) {
     ASSERT_EQ(*stream.next(), 0);
   }
   EXPECT_EQ((zoo.call<&Zoo::legs>().get()), 4);
-  EXPECT_EQ(board.ended, 0);
+  EXPECT_EQ(board.get(&Board::ended), 0);
   world.end(id, false);
-  EXPECT_EQ(board.destroyed, 1);
+  EXPECT_EQ(board.get(&Board::destroyed), 1);
 }
 
 TEST_P(StreamTest, AnItemAboveTheLimitFailsTheStreamOnly) {

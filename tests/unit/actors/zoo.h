@@ -33,6 +33,11 @@ struct Board {
     std::unique_lock lock(mutex);
     changed.wait(lock, f);
   }
+  template <class T>
+  T get(T Board::*what) {
+    std::lock_guard lock(mutex);
+    return this->*what;
+  }
   void reset() {
     std::lock_guard lock(mutex);
     arrived = passes = yielded = ended = made = destroyed = 0;
@@ -161,7 +166,7 @@ class Meeting {
     int got = co_await wait;
     co_return got;
   }
-  int present() { return board.arrived; }
+  int present() { return board.get(&Board::arrived); }
 };
 
 }  // namespace troupe::test
