@@ -152,11 +152,10 @@ void ClientProof::read_verdict(ProofStep& step) {
 }
 
 Error ClientProof::interrupted() const {
-  // Nothing was said about the token: the server ended, or is none of ours.
-  if (state_ == State::greeting) {
-    return Error(ErrorKind::unavailable, "the server left before it greeted; check address and port");
-  }
-  return unauthenticated("the server left before it proved to hold the cluster token");
+  // A wrong token is told by the verdict. Without one nothing is known of it: the server ended, or is none of ours.
+  return Error(ErrorKind::unavailable, state_ == State::greeting
+                                           ? "the server left before it greeted; check address and port"
+                                           : "the server left before it proved to hold the cluster token");
 }
 
 }  // namespace troupe
