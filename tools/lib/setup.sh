@@ -33,7 +33,8 @@ install_packages() {
   for line in "${missing[@]}"; do
     IFS='|' read -ra names <<<"$line"
     for name in "${names[@]}"; do
-      if apt-cache show "$name" >/dev/null 2>&1; then chosen+=("$name"); break; fi
+      # A release may know a name that it cannot install.
+      if apt-cache policy "$name" 2>/dev/null | grep -q 'Candidate: [^(]'; then chosen+=("$name"); break; fi
     done
   done
   # A running service is not wanted: each head starts a Redis of its own.
