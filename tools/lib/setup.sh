@@ -29,13 +29,16 @@ install_packages() {
   command -v apt-get >/dev/null || fail "these are missing, and this is not Debian: ${missing[*]}"
   say "installing ${#missing[@]} packages"
   as_root apt-get update -qq
-  local chosen=()
+  local chosen=() pick
   for line in "${missing[@]}"; do
     IFS='|' read -ra names <<<"$line"
+    pick=""
     for name in "${names[@]}"; do
       # A release may know a name that it cannot install.
-      if apt-cache policy "$name" 2>/dev/null | grep -q 'Candidate: [^(]'; then chosen+=("$name"); break; fi
+      if [[ $(apt-cache policy "$name" 2>/dev/null) =~ Candidate:\ [^\(] ]]; then pick=$name; break; fi
     done
+    [ -n "$pick" ] || fail "this release has no package $line"
+    chosen+=("$pick")
   done
   # A running service is not wanted: each head starts a Redis of its own.
   as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends "${chosen[@]}" >/dev/null
