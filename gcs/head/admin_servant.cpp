@@ -3,6 +3,8 @@
 
 #include "core/control/kj_error.h"
 #include "gcs/head/servants.h"
+
+#include "gcs/head/cancellation.h"
 #include "gcs/head/views.h"
 #include "gcs/head/wire.h"
 
@@ -126,7 +128,7 @@ kj::Promise<void> AdminServant::logs(LogsContext context) {
         },
         [title](kj::Exception&& failure) { return title + "(" + error_of(failure).message + ")\n"; }));
   }
-  context.allowCancellation();
+  allow_cancellation(context);
   return kj::joinPromises(answers.finish()).then([context](kj::Array<std::string>&& texts) mutable {
     std::string all;
     for (const std::string& one : texts) all += one;

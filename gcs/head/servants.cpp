@@ -1,5 +1,7 @@
 #include "gcs/head/servants.h"
 
+#include "gcs/head/cancellation.h"
+
 #include "core/control/kj_error.h"
 #include "gcs/head/views.h"
 #include "gcs/head/wire.h"
@@ -146,7 +148,7 @@ kj::Promise<void> SessionServant::spawn(SpawnContext context) {
   spawn.actors.reserve(actors.size());
   for (auto actor : actors) spawn.actors.push_back(read(actor));
   context.releaseParams();
-  context.allowCancellation();
+  allow_cancellation(context);
   return head()
       .ask([&](RequestId request) {
         spawn.request = request;
@@ -166,7 +168,7 @@ kj::Promise<void> SessionServant::resolve(ResolveContext context) {
   auto params = context.getParams();
   ActorId actor{params.getActor()};
   std::uint32_t after = params.getAfter();
-  context.allowCancellation();
+  allow_cancellation(context);
   return head()
       .ask([&](RequestId request) {
         return Resolve{request, process_, actor, after};
@@ -178,7 +180,7 @@ kj::Promise<void> SessionServant::resolve(ResolveContext context) {
 
 kj::Promise<void> SessionServant::find(FindContext context) {
   std::string name = text(context.getParams().getName());
-  context.allowCancellation();
+  allow_cancellation(context);
   return head()
       .ask([&](RequestId request) {
         return Find{request, std::move(name)};
@@ -191,7 +193,7 @@ kj::Promise<void> SessionServant::find(FindContext context) {
 kj::Promise<void> SessionServant::kill(KillContext context) {
   head().refuse_if_overloaded();
   auto params = context.getParams();
-  context.allowCancellation();
+  allow_cancellation(context);
   return head()
       .ask([&](RequestId request) {
         return Kill{request, {params.getActor()}, params.getNoRestart()};
