@@ -38,8 +38,8 @@ bool Context::cancelled() const {
   if (cell().ended()) return true;
   if (call == nullptr) return false;
   if (call->cancelled) return true;
-  return call->deadline != 0 && std::chrono::steady_clock::now().time_since_epoch() >=
-                                    std::chrono::nanoseconds(call->deadline);
+  return call->deadline != 0 &&
+         std::chrono::steady_clock::now().time_since_epoch() >= std::chrono::nanoseconds(call->deadline);
 }
 
 std::uint64_t Context::trace() const { return current().call != nullptr ? current().call->trace : 0; }

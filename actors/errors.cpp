@@ -4,18 +4,30 @@ namespace troupe {
 
 void throw_failure(const Error& error) {
   switch (error.kind) {
-    case ErrorKind::actor_error: throw ActorError(error);
-    case ErrorKind::actor_died: throw ActorDied(error);
-    case ErrorKind::unavailable: throw Unavailable(error);
-    case ErrorKind::deadline_exceeded: throw DeadlineExceeded(error);
-    case ErrorKind::cancelled: throw Cancelled(error);
-    case ErrorKind::overloaded: throw Overloaded(error);
-    case ErrorKind::cycle: throw CycleError(error);
-    case ErrorKind::infeasible: throw Infeasible(error);
-    case ErrorKind::not_found: throw NotFound(error);
-    case ErrorKind::already_exists: throw AlreadyExists(error);
-    case ErrorKind::invalid_argument: throw InvalidArgument(error);
-    default: throw Failure(error);
+    case ErrorKind::actor_error:
+      throw ActorError(error);
+    case ErrorKind::actor_died:
+      throw ActorDied(error);
+    case ErrorKind::unavailable:
+      throw Unavailable(error);
+    case ErrorKind::deadline_exceeded:
+      throw DeadlineExceeded(error);
+    case ErrorKind::cancelled:
+      throw Cancelled(error);
+    case ErrorKind::overloaded:
+      throw Overloaded(error);
+    case ErrorKind::cycle:
+      throw CycleError(error);
+    case ErrorKind::infeasible:
+      throw Infeasible(error);
+    case ErrorKind::not_found:
+      throw NotFound(error);
+    case ErrorKind::already_exists:
+      throw AlreadyExists(error);
+    case ErrorKind::invalid_argument:
+      throw InvalidArgument(error);
+    default:
+      throw Failure(error);
   }
 }
 

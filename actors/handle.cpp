@@ -58,8 +58,8 @@ class DeferredCall final : public LaneTask, public Pooled {
 
 }  // namespace
 
-void submit(Lane& lane, const std::shared_ptr<ActorRef>& actor, CallSource& source, const CallRequest& request,
-            CallState* state) {
+void submit(Lane& lane, const std::shared_ptr<ActorRef>& actor, CallSource& source,
+            const CallRequest& request, CallState* state) {
   if (!actor) throw_failure(Error(ErrorKind::invalid_argument, "a call on an empty handle"));
   if (Lane::current() == &lane) {
     lane.routes().submit(actor->route(lane), source, request, state);

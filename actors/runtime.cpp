@@ -21,8 +21,9 @@ ProcessOptions process_options(const RuntimeOptions& options) {
     char* end = nullptr;
     long value = std::strtol(text, &end, 10);
     if (end == text || *end != '\0' || value < 0 || value > 1'000'000) {
-      throw_failure(Error(ErrorKind::invalid_argument,
-                          std::string("TROUPE_POLL_US must be microseconds from 0 to 1000000, not \"") + text + "\""));
+      throw_failure(
+          Error(ErrorKind::invalid_argument,
+                std::string("TROUPE_POLL_US must be microseconds from 0 to 1000000, not \"") + text + "\""));
     }
     out.poll = std::chrono::microseconds(value);
   }
@@ -67,7 +68,8 @@ std::vector<NodeDescription> nodes() {
       [](Answer<std::vector<NodeSummary>> answer) { Process::get().nodes(std::move(answer)); });
   std::vector<NodeDescription> out;
   for (auto& node : found) {
-    out.push_back({node.id, std::move(node.name), node.alive, node.pid, std::move(node.total), std::move(node.free)});
+    out.push_back(
+        {node.id, std::move(node.name), node.alive, node.pid, std::move(node.total), std::move(node.free)});
   }
   return out;
 }
@@ -81,15 +83,17 @@ ActorId spawn(const ClassTable& table, const ActorOptions& options, const Writer
                                                          class_names() + "): add it to troupe::classes<…>"));
   }
   if (options.get_or_create() && options.name().empty()) {
-    throw_failure(Error(ErrorKind::invalid_argument, "get_or_create needs a name: ActorOptions().name(\"…\")"));
+    throw_failure(
+        Error(ErrorKind::invalid_argument, "get_or_create needs a name: ActorOptions().name(\"…\")"));
   }
   if (options.max_restarts() < -1) {
     throw_failure(Error(ErrorKind::invalid_argument, "max_restarts must be -1 (without limit), 0 or more"));
   }
   if (args.size() > kMostConstructorBytes) {
     throw_failure(Error(ErrorKind::invalid_argument,
-                        "constructor arguments of " + std::to_string(args.size()) + " bytes exceed the limit of " +
-                            std::to_string(kMostConstructorBytes) + " bytes: pass big data in a call"));
+                        "constructor arguments of " + std::to_string(args.size()) +
+                            " bytes exceed the limit of " + std::to_string(kMostConstructorBytes) +
+                            " bytes: pass big data in a call"));
   }
   SpawnRequest request;
   request.class_name = table.name;

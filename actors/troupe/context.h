@@ -1,5 +1,5 @@
-// troupe::context(): what an actor knows of itself and of the call it serves. Inside methods, constructors, coroutines
-// and continuations of an actor; elsewhere it throws InvalidArgument.
+// troupe::context(): what an actor knows of itself and of the call it serves. Inside methods, constructors,
+// coroutines and continuations of an actor; elsewhere it throws InvalidArgument.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ class Context {
   JobId job() const;
   NodeId node() const;
   const std::string& node_name() const;
-  const std::string& name() const;                // the actor's, empty: none
-  const std::vector<std::uint16_t>& gpus() const; // slots on the node; empty: none
+  const std::string& name() const;                 // the actor's, empty: none
+  const std::vector<std::uint16_t>& gpus() const;  // slots on the node; empty: none
   // The caller of the running method has cancelled, its deadline has passed, or the actor is being ended.
   bool cancelled() const;
   std::uint64_t trace() const;  // id that the running call carries on to calls it makes

@@ -1,5 +1,6 @@
-// What a failed call throws. All derive from troupe::Failure, which carries the whole Error: kind, message, the
-// exception's C++ type and backtrace in the process that threw, actor, incarnation, node and nested causes.
+// What a failed call throws. All derive from troupe::Failure, which carries the whole Error: kind, message,
+// the exception's C++ type and backtrace in the process that threw, actor, incarnation, node and nested
+// causes.
 #pragma once
 
 #include "core/base/throws_error.h"
@@ -9,22 +10,45 @@ namespace troupe {
 using Failure = ThrowsError;
 
 // The method or constructor threw. error().type is the exception's type there, error().message its what().
-struct ActorError : Failure { using Failure::Failure; };
-// The actor's incarnation ended before it answered; error().cause tells how (exit status, signal, who killed it).
-struct ActorDied : Failure { using Failure::Failure; };
+struct ActorError : Failure {
+  using Failure::Failure;
+};
+// The actor's incarnation ended before it answered; error().cause tells how (exit status, signal, who killed
+// it).
+struct ActorDied : Failure {
+  using Failure::Failure;
+};
 // The cluster or the actor's process could not be reached in time.
-struct Unavailable : Failure { using Failure::Failure; };
-struct DeadlineExceeded : Failure { using Failure::Failure; };
-struct Cancelled : Failure { using Failure::Failure; };
+struct Unavailable : Failure {
+  using Failure::Failure;
+};
+struct DeadlineExceeded : Failure {
+  using Failure::Failure;
+};
+struct Cancelled : Failure {
+  using Failure::Failure;
+};
 // A bounded queue is full: wait for some of the calls before making more.
-struct Overloaded : Failure { using Failure::Failure; };
+struct Overloaded : Failure {
+  using Failure::Failure;
+};
 // The call's callee waits, directly or not, for its caller.
-struct CycleError : Failure { using Failure::Failure; };
+struct CycleError : Failure {
+  using Failure::Failure;
+};
 // No node of the cluster could ever hold the actor.
-struct Infeasible : Failure { using Failure::Failure; };
-struct NotFound : Failure { using Failure::Failure; };
-struct AlreadyExists : Failure { using Failure::Failure; };
-struct InvalidArgument : Failure { using Failure::Failure; };
+struct Infeasible : Failure {
+  using Failure::Failure;
+};
+struct NotFound : Failure {
+  using Failure::Failure;
+};
+struct AlreadyExists : Failure {
+  using Failure::Failure;
+};
+struct InvalidArgument : Failure {
+  using Failure::Failure;
+};
 
 // Throws the exception of the error's kind; other kinds throw Failure itself.
 [[noreturn]] void throw_failure(const Error& error);

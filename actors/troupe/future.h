@@ -1,9 +1,9 @@
 // Future<R>: the result of a call that may not be there yet. Move-only, with one consumer; any thread.
 //
-//   get()            waits; returns the value or throws a Failure. A thread of the driver drives its calls meanwhile.
-//   get(limit)       the same, but throws DeadlineExceeded after `limit`; the call goes on and get() may be repeated
-//   then(f)          f(value) runs on the lane of the call when the value is there; failures pass f by
-//   co_await         inside Task, Generator: suspends the coroutine, not the thread
+//   get()            waits; returns the value or throws a Failure. A thread of the driver drives its calls
+//   meanwhile. get(limit)       the same, but throws DeadlineExceeded after `limit`; the call goes on and
+//   get() may be repeated then(f)          f(value) runs on the lane of the call when the value is there;
+//   failures pass f by co_await         inside Task, Generator: suspends the coroutine, not the thread
 //   cancel()         ends the wait with Cancelled and tells the actor (context().cancelled())
 //
 // A future that is dropped lets its call go on and ignores the result.
@@ -57,7 +57,8 @@ class CallFutureState final : public FutureState<R> {
     if constexpr (std::is_void_v<R>) {
       this->value.emplace();
     } else {
-      static_assert(std::is_default_constructible_v<R>, "a result type needs a default constructor to be received");
+      static_assert(std::is_default_constructible_v<R>,
+                    "a result type needs a default constructor to be received");
       decode(reply, this->value.emplace());
     }
   }
@@ -76,8 +77,10 @@ void note_waiting(CallState* state);
 
 template <class F>
 void run_on(Lane& lane, F f) {
-  if (holds(lane)) f();
-  else on_lane(lane, new FunctionTask<F>(std::move(f)));
+  if (holds(lane))
+    f();
+  else
+    on_lane(lane, new FunctionTask<F>(std::move(f)));
 }
 
 template <class R>
@@ -94,19 +97,29 @@ R take_value(FutureState<R>& state) {
 // Calls f with the value of a state that is done and has one.
 template <class R, class F>
 decltype(auto) apply_value(FutureState<R>& state, F& f) {
-  if constexpr (std::is_void_v<R>) return f();
-  else return f(std::move(*state.value));
+  if constexpr (std::is_void_v<R>)
+    return f();
+  else
+    return f(std::move(*state.value));
 }
 
 template <class R, class F>
-struct ResultOf { using type = std::invoke_result_t<F&, R>; };
+struct ResultOf {
+  using type = std::invoke_result_t<F&, R>;
+};
 template <class F>
-struct ResultOf<void, F> { using type = std::invoke_result_t<F&>; };
+struct ResultOf<void, F> {
+  using type = std::invoke_result_t<F&>;
+};
 
 template <class R>
-struct IsFuture : std::false_type { using inner = R; };
+struct IsFuture : std::false_type {
+  using inner = R;
+};
 template <class R>
-struct IsFuture<Future<R>> : std::true_type { using inner = R; };
+struct IsFuture<Future<R>> : std::true_type {
+  using inner = R;
+};
 
 Error failure_of(std::exception_ptr exception);
 
@@ -168,7 +181,8 @@ class [[nodiscard]] Future {
   }
 
   R get(std::chrono::nanoseconds limit) {
-    if (!wait_for(limit)) throw DeadlineExceeded(Error(ErrorKind::deadline_exceeded, "get() waited to its limit"));
+    if (!wait_for(limit))
+      throw DeadlineExceeded(Error(ErrorKind::deadline_exceeded, "get() waited to its limit"));
     return get();
   }
 
@@ -221,8 +235,8 @@ class [[nodiscard]] Future {
   Ref<State> state_;
 };
 
-// The other side of a future that is not a call: for methods that answer later, and for tests. Copyable; any thread.
-// Dropping all copies without an answer fails the future with Cancelled.
+// The other side of a future that is not a call: for methods that answer later, and for tests. Copyable; any
+// thread. Dropping all copies without an answer fails the future with Cancelled.
 template <class R>
 class Promise {
  public:
@@ -249,8 +263,9 @@ class Promise {
         Ref<detail::FutureState<R>>::adopt(new detail::FutureState<R>(detail::default_lane()));
     ~Holder() {
       if (state->done()) return;
-      detail::run_on(state->lane(),
-                     [s = state] { s->fail(Error(ErrorKind::cancelled, "the promise was dropped unanswered")); });
+      detail::run_on(state->lane(), [s = state] {
+        s->fail(Error(ErrorKind::cancelled, "the promise was dropped unanswered"));
+      });
     }
   };
   std::shared_ptr<Holder> state_;
@@ -258,11 +273,9 @@ class Promise {
 
 template <class R>
 Future<std::decay_t<R>> make_ready(R&& value) {
-  using State = detail::FutureState<std::decay_t<R>>;
   Promise<std::decay_t<R>> promise;
   auto future = promise.future();
   promise.set_value(std::forward<R>(value));
-  static_assert(sizeof(State) > 0);
   return future;
 }
 

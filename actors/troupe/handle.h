@@ -1,5 +1,6 @@
-// Handle<T>: the address of an actor of class T, wherever it lives. Copyable, an argument and a result of calls; any
-// thread. Calls of one handle run in the order they were made. A handle does not keep its actor alive.
+// Handle<T>: the address of an actor of class T, wherever it lives. Copyable, an argument and a result of
+// calls; any thread. Calls of one handle run in the order they were made. A handle does not keep its actor
+// alive.
 #pragma once
 
 #include <memory>
@@ -34,8 +35,8 @@ class ActorRef {
 // The lane that carries a call made now by this thread.
 Lane& calling_lane();
 // Hands the call to the lane: at once when this thread holds or gets its baton, else encoded, as a task.
-void submit(Lane& lane, const std::shared_ptr<ActorRef>& actor, CallSource& source, const CallRequest& request,
-            CallState* state);
+void submit(Lane& lane, const std::shared_ptr<ActorRef>& actor, CallSource& source,
+            const CallRequest& request, CallState* state);
 
 template <class T, auto M, class... A>
 class TypedSource final : public CallSource {
@@ -92,7 +93,8 @@ class Handle {
   };
   Bound with(CallOptions options) const { return {*this, options}; }
 
-  // Done when the actor has been created and has served all calls made before; fails with why it could not be.
+  // Done when the actor has been created and has served all calls made before; fails with why it could not
+  // be.
   Future<void> ready() const {
     Lane& lane = detail::calling_lane();
     auto state = Ref<detail::FutureState<void>>::adopt(new detail::CallFutureState<void>(lane));
@@ -106,7 +108,8 @@ class Handle {
     return Future<void>(std::move(state));
   }
 
-  // Ends the actor; calls in flight fail with ActorDied. With restart it is made again if it has restarts left.
+  // Ends the actor; calls in flight fail with ActorDied. With restart it is made again if it has restarts
+  // left.
   Future<void> kill() const { return kill_as(true); }
   Future<void> restart() const { return kill_as(false); }
 
@@ -128,7 +131,8 @@ class Handle {
 
   template <auto M, class... A>
   static void check() {
-    static_assert(is_described<T>, "describe the class: template <> inline constexpr auto troupe::actor<T> = …");
+    static_assert(is_described<T>,
+                  "describe the class: template <> inline constexpr auto troupe::actor<T> = …");
     if constexpr (is_described<T>) {
       static_assert(detail::ordinal_in<M>(typename detail::DescriptionOf<T>::Listed{}) >= 0,
                     "this method is not in the class's list: add it to .methods<…>() of troupe::actor<T>");

@@ -10,7 +10,8 @@ namespace troupe {
 
 enum class Isolation {
   process,  // a process of its own: a crash, a leak or a blocked thread harms no other actor
-  light,    // shares a worker process with the job's other light actors on its node: thousands a second, ~1 KB each
+  light,  // shares a worker process with the job's other light actors on its node: thousands a second, ~1 KB
+          // each
 };
 
 class ActorOptions {
@@ -21,7 +22,8 @@ class ActorOptions {
   ActorOptions& get_or_create(bool value = true) { return get_or_create_ = value, *this; }
   // Lives on when its spawner and job end. Default: no.
   ActorOptions& detached(bool value = true) { return detached_ = value, *this; }
-  // Reserved on the node while the actor lives; fractions of 1/10,000. Defaults: 0. InvalidArgument when negative.
+  // Reserved on the node while the actor lives; fractions of 1/10,000. Defaults: 0. InvalidArgument when
+  // negative.
   ActorOptions& cpus(double value) { return resource("cpu", value); }
   // Less than one: a share of one GPU. Sets CUDA_VISIBLE_DEVICES for actors with a process of their own.
   ActorOptions& gpus(double value) { return resource("gpu", value); }

@@ -5,9 +5,10 @@
 //     …
 //   }
 //
-// Make it first: in a worker process of the job, which is this same executable, the constructor hosts actors and never
-// returns. The cluster is the one of TROUPE_HEAD, or the current one of this user; `troupe run` provides one.
-// Leaving ends the job: its actors, unless detached. Signal handlers are the program's own and are left alone.
+// Make it first: in a worker process of the job, which is this same executable, the constructor hosts actors
+// and never returns. The cluster is the one of TROUPE_HEAD, or the current one of this user; `troupe run`
+// provides one. Leaving ends the job: its actors, unless detached. Signal handlers are the program's own and
+// are left alone.
 #pragma once
 
 #include <chrono>
@@ -24,7 +25,8 @@ class Process;
 
 class RuntimeOptions {
  public:
-  // How long a thread that waits for a call polls before it sleeps; 0: never. Default: 50 µs, or TROUPE_POLL_US.
+  // How long a thread that waits for a call polls before it sleeps; 0: never. Default: 50 µs, or
+  // TROUPE_POLL_US.
   RuntimeOptions& poll(std::chrono::microseconds value) { return poll_ = value, *this; }
   // The head's address. Default: TROUPE_HEAD, else the current cluster.
   RuntimeOptions& head(std::string address) { return head_ = std::move(address), *this; }
@@ -45,7 +47,8 @@ inline constexpr std::span<const ClassTable* const> classes{class_list<T...>};
 
 class Runtime {
  public:
-  // Throws Unavailable (no cluster), Failure (wrong token, versions differ), AlreadyExists (two classes of one name).
+  // Throws Unavailable (no cluster), Failure (wrong token, versions differ), AlreadyExists (two classes of
+  // one name).
   Runtime(int argc, char** argv, std::span<const ClassTable* const> classes, RuntimeOptions options = {});
   ~Runtime();
   Runtime(const Runtime&) = delete;
@@ -56,8 +59,9 @@ class Runtime {
   std::unique_ptr<Process> process_;
 };
 
-// Makes an actor and returns its handle at once; calls made meanwhile wait. The arguments are those of one of the
-// constructors in the class's description. With a name it waits for the cluster's word and may throw AlreadyExists.
+// Makes an actor and returns its handle at once; calls made meanwhile wait. The arguments are those of one of
+// the constructors in the class's description. With a name it waits for the cluster's word and may throw
+// AlreadyExists.
 template <class T, class... A>
 Handle<T> spawn(const ActorOptions& options, A&&... arguments);
 
@@ -79,17 +83,20 @@ namespace detail {
 ActorId spawn(const ClassTable& table, const ActorOptions& options, const Writer& args);
 ActorId find(const ClassTable& table, const std::string& name);
 
-// The constructor to use: the first of the description's that takes these arguments as they are, else by implicit
-// conversion, else by an explicit one.
+// The constructor to use: the first of the description's that takes these arguments as they are, else by
+// implicit conversion, else by an explicit one.
 template <class... A, class... C>
 constexpr int constructor_for(std::tuple<C...>*) {
   int best = 0, found = -1, at = 0;
   auto consider = [&]<class... P>(Constructor<P...>) {
     int fit = 0;
     if constexpr (sizeof...(P) == sizeof...(A)) {
-      if constexpr ((std::is_same_v<std::decay_t<P>, std::decay_t<A>> && ...)) fit = 3;
-      else if constexpr ((std::is_convertible_v<A, std::decay_t<P>> && ...)) fit = 2;
-      else if constexpr ((std::is_constructible_v<std::decay_t<P>, A> && ...)) fit = 1;
+      if constexpr ((std::is_same_v<std::decay_t<P>, std::decay_t<A>> && ...))
+        fit = 3;
+      else if constexpr ((std::is_convertible_v<A, std::decay_t<P>> && ...))
+        fit = 2;
+      else if constexpr ((std::is_constructible_v<std::decay_t<P>, A> && ...))
+        fit = 1;
     }
     if (fit > best) {
       best = fit;
@@ -111,10 +118,12 @@ void encode_as(Writer& to, Constructor<P...>, A&&... arguments) {
 
 template <class T, class... A>
 Handle<T> spawn(const ActorOptions& options, A&&... arguments) {
-  static_assert(is_described<T>, "describe the class: template <> inline constexpr auto troupe::actor<T> = …");
+  static_assert(is_described<T>,
+                "describe the class: template <> inline constexpr auto troupe::actor<T> = …");
   using Constructors = typename detail::DescriptionOf<T>::ConstructorList;
   constexpr int which = detail::constructor_for<A&&...>(static_cast<Constructors*>(nullptr));
-  static_assert(which >= 0, "no constructor in troupe::actor<T> takes these arguments: list it with .constructor<…>()");
+  static_assert(which >= 0,
+                "no constructor in troupe::actor<T> takes these arguments: list it with .constructor<…>()");
   Writer args;
   encode(args, static_cast<std::uint16_t>(which));
   detail::encode_as(args, std::tuple_element_t<which, Constructors>{}, std::forward<A>(arguments)...);

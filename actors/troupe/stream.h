@@ -1,6 +1,7 @@
-// Streams: a method that returns Generator<T> yields values one by one, and its caller reads them as a Stream<T>.
-// The generator runs only as far ahead as the reader has given credit (kStreamWindow items), so a slow reader holds
-// it back. While it waits for credit the actor serves other calls. Dropping the Stream ends the generator.
+// Streams: a method that returns Generator<T> yields values one by one, and its caller reads them as a
+// Stream<T>. The generator runs only as far ahead as the reader has given credit (kStreamWindow items), so a
+// slow reader holds it back. While it waits for credit the actor serves other calls. Dropping the Stream ends
+// the generator.
 #pragma once
 
 #include <coroutine>

@@ -1,6 +1,6 @@
-// Task<R>: a coroutine of an actor (or of the driver). It starts when it is awaited, returned by a method, or given to
-// start(); co_await on a Future suspends it, and it goes on on the same lane. While a method's Task is suspended the
-// actor is busy, unless its class was declared concurrent.
+// Task<R>: a coroutine of an actor (or of the driver). It starts when it is awaited, returned by a method, or
+// given to start(); co_await on a Future suspends it, and it goes on on the same lane. While a method's Task
+// is suspended the actor is busy, unless its class was declared concurrent.
 #pragma once
 
 #include <coroutine>
@@ -93,11 +93,17 @@ struct TaskPromiseBase {
   void unhandled_exception() { failure = std::current_exception(); }
 
   template <class U>
-  auto await_transform(Future<U>&& future) { return FutureAwaiter<U>(future.release()); }
+  auto await_transform(Future<U>&& future) {
+    return FutureAwaiter<U>(future.release());
+  }
   template <class U>
-  auto await_transform(Future<U>& future) { return FutureAwaiter<U>(future.release()); }
+  auto await_transform(Future<U>& future) {
+    return FutureAwaiter<U>(future.release());
+  }
   template <class A>
-  decltype(auto) await_transform(A&& awaitable) { return std::forward<A>(awaitable); }
+  decltype(auto) await_transform(A&& awaitable) {
+    return std::forward<A>(awaitable);
+  }
 };
 
 template <class R>
@@ -105,7 +111,9 @@ struct TaskPromise : TaskPromiseBase<R> {
   std::optional<R> value;
   auto get_return_object() { return std::coroutine_handle<TaskPromise>::from_promise(*this); }
   template <class V>
-  void return_value(V&& v) { value.emplace(std::forward<V>(v)); }
+  void return_value(V&& v) {
+    value.emplace(std::forward<V>(v));
+  }
   R take() {
     if (this->failure) std::rethrow_exception(this->failure);
     return std::move(*value);

@@ -1,5 +1,5 @@
-// when_all and when_any: many futures as one. The combined future fails with the first failure (when_all), or with
-// that of the first future to finish (when_any); the calls themselves go on.
+// when_all and when_any: many futures as one. The combined future fails with the first failure (when_all), or
+// with that of the first future to finish (when_any); the calls themselves go on.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,9 @@ namespace detail {
 template <class R>
 struct AllOf {
   AllOf(std::size_t n, Lane& lane)
-      : target(Ref<FutureState<std::vector<R>>>::adopt(new FutureState<std::vector<R>>(lane))), values(n), left(n) {}
+      : target(Ref<FutureState<std::vector<R>>>::adopt(new FutureState<std::vector<R>>(lane))),
+        values(n),
+        left(n) {}
   Ref<FutureState<std::vector<R>>> target;
   std::vector<std::optional<R>> values;
   std::size_t left;
@@ -24,7 +26,8 @@ struct AllOf {
 
 template <>
 struct AllOf<void> {
-  AllOf(std::size_t n, Lane& lane) : target(Ref<FutureState<void>>::adopt(new FutureState<void>(lane))), left(n) {}
+  AllOf(std::size_t n, Lane& lane)
+      : target(Ref<FutureState<void>>::adopt(new FutureState<void>(lane))), left(n) {}
   Ref<FutureState<void>> target;
   std::size_t left;
 };
@@ -69,11 +72,11 @@ auto when_all(std::vector<Future<R>> futures) {
 
 // Futures of different types; void ones yield detail::Unit.
 template <class... R>
-  requires(sizeof...(R) > 0)
-Future<std::tuple<detail::Stored<R>...>> when_all(Future<R>... futures) {
+requires(sizeof...(R) > 0) Future<std::tuple<detail::Stored<R>...>> when_all(Future<R>... futures) {
   using Tuple = std::tuple<detail::Stored<R>...>;
   struct All {
-    explicit All(Lane& lane) : target(Ref<detail::FutureState<Tuple>>::adopt(new detail::FutureState<Tuple>(lane))) {}
+    explicit All(Lane& lane)
+        : target(Ref<detail::FutureState<Tuple>>::adopt(new detail::FutureState<Tuple>(lane))) {}
     Ref<detail::FutureState<Tuple>> target;
     std::tuple<std::optional<detail::Stored<R>>...> values;
     std::size_t left = sizeof...(R);
@@ -92,14 +95,16 @@ Future<std::tuple<detail::Stored<R>...>> when_all(Future<R>... futures) {
         }
         std::get<I>(all->values) = std::move(from->value);
         if (--all->left > 0) return;
-        all->target->value.emplace(std::apply([](auto&... v) { return Tuple(std::move(*v)...); }, all->values));
+        all->target->value.emplace(
+            std::apply([](auto&... v) { return Tuple(std::move(*v)...); }, all->values));
         all->target->finish_value();
       });
     });
   };
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     (attach(std::integral_constant<std::size_t, I>{}, futures), ...);
-  }(std::index_sequence_for<R...>{});
+  }
+  (std::index_sequence_for<R...>{});
   return Future<Tuple>(std::move(target));
 }
 
@@ -115,7 +120,8 @@ Future<First<R>> when_any(std::vector<Future<R>> futures) {
   Lane& lane = futures.empty() ? detail::default_lane() : futures.front().state()->lane();
   auto target = Ref<detail::FutureState<First<R>>>::adopt(new detail::FutureState<First<R>>(lane));
   if (futures.empty()) {
-    detail::run_on(lane, [target] { target->fail(Error(ErrorKind::invalid_argument, "when_any of no futures")); });
+    detail::run_on(lane,
+                   [target] { target->fail(Error(ErrorKind::invalid_argument, "when_any of no futures")); });
   }
   for (std::size_t i = 0; i < futures.size(); ++i) {
     auto state = futures[i].release();

@@ -152,7 +152,8 @@ void ClientProof::read_verdict(ProofStep& step) {
 }
 
 Error ClientProof::interrupted() const {
-  // A wrong token is told by the verdict. Without one nothing is known of it: the server ended, or is none of ours.
+  // A wrong token is told by the verdict. Without one nothing is known of it: the server ended, or is none of
+  // ours.
   return Error(ErrorKind::unavailable, state_ == State::greeting
                                            ? "the server left before it greeted; check address and port"
                                            : "the server left before it proved to hold the cluster token");

@@ -7,21 +7,36 @@ namespace troupe {
 
 const char* to_string(ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::internal: return "internal error";
-    case ErrorKind::invalid_argument: return "invalid argument";
-    case ErrorKind::not_found: return "not found";
-    case ErrorKind::already_exists: return "already exists";
-    case ErrorKind::unavailable: return "unavailable";
-    case ErrorKind::actor_died: return "actor died";
-    case ErrorKind::actor_error: return "actor error";
-    case ErrorKind::deadline_exceeded: return "deadline exceeded";
-    case ErrorKind::cancelled: return "cancelled";
-    case ErrorKind::overloaded: return "overloaded";
-    case ErrorKind::unauthenticated: return "not authenticated";
-    case ErrorKind::infeasible: return "infeasible";
-    case ErrorKind::mismatch: return "mismatch";
-    case ErrorKind::cycle: return "cycle of calls";
-    case ErrorKind::resource_exhausted: return "resource exhausted";
+    case ErrorKind::internal:
+      return "internal error";
+    case ErrorKind::invalid_argument:
+      return "invalid argument";
+    case ErrorKind::not_found:
+      return "not found";
+    case ErrorKind::already_exists:
+      return "already exists";
+    case ErrorKind::unavailable:
+      return "unavailable";
+    case ErrorKind::actor_died:
+      return "actor died";
+    case ErrorKind::actor_error:
+      return "actor error";
+    case ErrorKind::deadline_exceeded:
+      return "deadline exceeded";
+    case ErrorKind::cancelled:
+      return "cancelled";
+    case ErrorKind::overloaded:
+      return "overloaded";
+    case ErrorKind::unauthenticated:
+      return "not authenticated";
+    case ErrorKind::infeasible:
+      return "infeasible";
+    case ErrorKind::mismatch:
+      return "mismatch";
+    case ErrorKind::cycle:
+      return "cycle of calls";
+    case ErrorKind::resource_exhausted:
+      return "resource exhausted";
   }
   return "unknown error";
 }
@@ -44,13 +59,29 @@ std::string Error::describe() const {
 Error system_error(int number, const std::string& what) {
   ErrorKind kind = ErrorKind::unavailable;
   switch (number) {
-    case ENOSPC: case EDQUOT: case EMFILE: case ENFILE: case EAGAIN: case ENOMEM: case ENOBUFS:
+    case ENOSPC:
+    case EDQUOT:
+    case EMFILE:
+    case ENFILE:
+    case EAGAIN:
+    case ENOMEM:
+    case ENOBUFS:
       kind = ErrorKind::resource_exhausted;
       break;
-    case EADDRINUSE: case EEXIST: kind = ErrorKind::already_exists; break;
-    case ENOENT: kind = ErrorKind::not_found; break;
-    case EINVAL: case EACCES: case EPERM: kind = ErrorKind::invalid_argument; break;
-    default: break;
+    case EADDRINUSE:
+    case EEXIST:
+      kind = ErrorKind::already_exists;
+      break;
+    case ENOENT:
+      kind = ErrorKind::not_found;
+      break;
+    case EINVAL:
+    case EACCES:
+    case EPERM:
+      kind = ErrorKind::invalid_argument;
+      break;
+    default:
+      break;
   }
   return Error(kind, what + ": " + std::strerror(number));
 }

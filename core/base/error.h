@@ -1,5 +1,6 @@
 // One error value for the whole house; it crosses processes as wire::Failure (core/protocol/common.capnp).
-// Inside the house functions return Result<T>; the public API (actors/troupe) throws exceptions made from these.
+// Inside the house functions return Result<T>; the public API (actors/troupe) throws exceptions made from
+// these.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +15,21 @@ namespace troupe {
 
 // Numbers are on the wire: append only.
 enum class ErrorKind : std::uint16_t {
-  internal = 0,            // a defect of Troupe
-  invalid_argument = 1,    // the caller's input is wrong; the message says how to mend it
-  not_found = 2,           // no such actor, name, node, job
-  already_exists = 3,      // a name or port is taken
-  unavailable = 4,         // could not be reached in time; may work later
-  actor_died = 5,          // the actor's incarnation ended before it answered
-  actor_error = 6,         // the method or constructor threw
+  internal = 0,          // a defect of Troupe
+  invalid_argument = 1,  // the caller's input is wrong; the message says how to mend it
+  not_found = 2,         // no such actor, name, node, job
+  already_exists = 3,    // a name or port is taken
+  unavailable = 4,       // could not be reached in time; may work later
+  actor_died = 5,        // the actor's incarnation ended before it answered
+  actor_error = 6,       // the method or constructor threw
   deadline_exceeded = 7,
   cancelled = 8,
-  overloaded = 9,          // a bounded queue is full
-  unauthenticated = 10,    // wrong or missing cluster token
-  infeasible = 11,         // no node of the cluster could ever hold it
-  mismatch = 12,           // executables or protocol versions differ
-  cycle = 13,              // a cycle of blocking calls
-  resource_exhausted = 14, // disk, memory, processes, file descriptors
+  overloaded = 9,           // a bounded queue is full
+  unauthenticated = 10,     // wrong or missing cluster token
+  infeasible = 11,          // no node of the cluster could ever hold it
+  mismatch = 12,            // executables or protocol versions differ
+  cycle = 13,               // a cycle of blocking calls
+  resource_exhausted = 14,  // disk, memory, processes, file descriptors
 };
 
 const char* to_string(ErrorKind kind);
@@ -86,7 +87,8 @@ class [[nodiscard]] Result<void> {
   std::unique_ptr<Error> error_;
 };
 
-// "what: strerror(number)" with a kind that fits the number (ENOSPC, EMFILE, EAGAIN … are resource_exhausted).
+// "what: strerror(number)" with a kind that fits the number (ENOSPC, EMFILE, EAGAIN … are
+// resource_exhausted).
 Error system_error(int number, const std::string& what);
 
 }  // namespace troupe

@@ -1,6 +1,6 @@
-// Small objects of the call path come from free lists of the thread that asks and go to those of the thread that
-// frees, so the steady state allocates nothing. Each list keeps a bounded number of blocks; the rest is malloc's.
-// Any thread. Derive from Pooled to use it.
+// Small objects of the call path come from free lists of the thread that asks and go to those of the thread
+// that frees, so the steady state allocates nothing. Each list keeps a bounded number of blocks; the rest is
+// malloc's. Any thread. Derive from Pooled to use it.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// A counted reference to an object with retain() and release(). The count is the object's own, so a Ref is one word.
+// A counted reference to an object with retain() and release(). The count is the object's own, so a Ref is
+// one word.
 #pragma once
 
 #include <utility>

@@ -19,8 +19,9 @@ auto find(auto& amounts, const std::string& name) {
 Result<void> Resources::set(const std::string& name, double amount) {
   if (name.empty()) return Error(ErrorKind::invalid_argument, "a resource needs a name, like tpu=1");
   if (!std::isfinite(amount) || amount < 0 || amount > kMost) {
-    return Error(ErrorKind::invalid_argument,
-                 "resource " + name + ": the amount must be between 0 and 9e14, not " + std::to_string(amount));
+    return Error(
+        ErrorKind::invalid_argument,
+        "resource " + name + ": the amount must be between 0 and 9e14, not " + std::to_string(amount));
   }
   auto units = static_cast<std::int64_t>(std::llround(amount * kOne));
   if (units == 0 && amount > 0) {

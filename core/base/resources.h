@@ -1,5 +1,5 @@
-// Exact resources: fixed point, 10,000 units are one CPU, one GPU, one of a custom resource, one byte of memory.
-// Fractions add up; nothing drifts and nothing becomes negative.
+// Exact resources: fixed point, 10,000 units are one CPU, one GPU, one of a custom resource, one byte of
+// memory. Fractions add up; nothing drifts and nothing becomes negative.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// User types on the wire: cereal's serialization functions over our buffers, and Boost.PFR so that a plain aggregate
-// needs none. Both sides run the same executable (checked when they connect), so values lie in memory order.
+// User types on the wire: cereal's serialization functions over our buffers, and Boost.PFR so that a plain
+// aggregate needs none. Both sides run the same executable (checked when they connect), so values lie in
+// memory order.
 #pragma once
 
 #include <boost/pfr.hpp>
@@ -57,7 +58,8 @@ inline constexpr bool brings_serialization =
     cereal::traits::has_non_member_save_minimal<T, ProbeArchive>::value;
 
 template <class Archive>
-inline constexpr bool is_our_archive = std::is_same_v<Archive, OutArchive> || std::is_same_v<Archive, InArchive>;
+inline constexpr bool is_our_archive =
+    std::is_same_v<Archive, OutArchive> || std::is_same_v<Archive, InArchive>;
 
 template <class Archive, class T>
 concept PlainAggregate = is_our_archive<Archive> && std::is_aggregate_v<T> && !std::is_array_v<T> &&
@@ -88,16 +90,14 @@ void decode(Reader& from, T& value) {
 namespace cereal {
 
 template <class T>
-  requires std::is_arithmetic_v<T>
+requires std::is_arithmetic_v<T>
 void CEREAL_SAVE_FUNCTION_NAME(troupe::OutArchive& archive, const T& value) {
   archive.bytes(&value, sizeof value);
 }
 
 template <class T>
-  requires std::is_arithmetic_v<T>
-void CEREAL_LOAD_FUNCTION_NAME(troupe::InArchive& archive, T& value) {
-  archive.bytes(&value, sizeof value);
-}
+requires std::is_arithmetic_v<T>
+void CEREAL_LOAD_FUNCTION_NAME(troupe::InArchive& archive, T& value) { archive.bytes(&value, sizeof value); }
 
 template <class T>
 void CEREAL_SERIALIZE_FUNCTION_NAME(troupe::OutArchive& archive, NameValuePair<T>& pair) {
@@ -118,7 +118,8 @@ void CEREAL_SERIALIZE_FUNCTION_NAME(troupe::OutArchive& archive, SizeTag<T>& tag
 template <class T>
 void CEREAL_SERIALIZE_FUNCTION_NAME(troupe::InArchive& archive, SizeTag<T>& tag) {
   archive(tag.size);
-  if (tag.size > archive.remaining()) throw troupe::DecodeError("a container claims more elements than bytes");
+  if (tag.size > archive.remaining())
+    throw troupe::DecodeError("a container claims more elements than bytes");
 }
 
 template <class T>
@@ -132,7 +133,7 @@ void CEREAL_LOAD_FUNCTION_NAME(troupe::InArchive& archive, BinaryData<T>& data) 
 }
 
 template <class Archive, class T>
-  requires troupe::PlainAggregate<Archive, T>
+requires troupe::PlainAggregate<Archive, T>
 void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive, T& value) {
   boost::pfr::for_each_field(value, [&](auto& field) { archive(field); });
 }

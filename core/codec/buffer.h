@@ -1,5 +1,6 @@
-// Byte buffers of the codec. A Writer appends to memory that it keeps between uses; a Reader walks over bytes that
-// somebody else owns. A Reader never reads past its end: it throws DecodeError, which ends the one message only.
+// Byte buffers of the codec. A Writer appends to memory that it keeps between uses; a Reader walks over bytes
+// that somebody else owns. A Reader never reads past its end: it throws DecodeError, which ends the one
+// message only.
 #pragma once
 
 #include <cstddef>

@@ -91,7 +91,10 @@ struct Acceptor::Watch : std::enable_shared_from_this<Watch> {
 };
 
 Acceptor::Acceptor(ControlLoop& loop, UniqueFd listening, Token token, Handler on_peer)
-    : loop_(loop), token_(std::move(token)), on_peer_(std::move(on_peer)), proofs_(*this),
+    : loop_(loop),
+      token_(std::move(token)),
+      on_peer_(std::move(on_peer)),
+      proofs_(*this),
       watch_(std::make_shared<Watch>(loop.io(), listening.release(), *this)) {
   watch_->wait();
 }

@@ -1,9 +1,9 @@
-// Accepts connections on a listening socket and lets through only peers that prove they know the cluster's token,
-// before anything else they say is parsed. Used for control connections and for links.
+// Accepts connections on a listening socket and lets through only peers that prove they know the cluster's
+// token, before anything else they say is parsed. Used for control connections and for links.
 //
-// Owner: the process's server. Thread: the control thread. Dropping it stops listening and drops connections that are
-// still proving themselves; those handed on live by themselves. At most kMaxUnproven peers may be proving at once
-// and each has kProofTime; refusals are logged, at a limited rate.
+// Owner: the process's server. Thread: the control thread. Dropping it stops listening and drops connections
+// that are still proving themselves; those handed on live by themselves. At most kMaxUnproven peers may be
+// proving at once and each has kProofTime; refusals are logged, at a limited rate.
 #pragma once
 
 #include <functional>

@@ -45,7 +45,8 @@ Result<SocketAddress> resolve(const Address& address) {
   addrinfo* found = nullptr;
   int code = getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
   if (code != 0) {
-    return Error(ErrorKind::invalid_argument, "cannot resolve host '" + address.host + "': " + gai_strerror(code));
+    return Error(ErrorKind::invalid_argument,
+                 "cannot resolve host '" + address.host + "': " + gai_strerror(code));
   }
   std::memcpy(&out.storage, found->ai_addr, found->ai_addrlen);
   out.size = found->ai_addrlen;
@@ -71,7 +72,8 @@ Result<Address> parse_address(const std::string& text, std::uint16_t default_por
   Address out;
   if (text.rfind("unix:", 0) == 0) {
     out.path = text.substr(5);
-    if (out.path.empty()) return Error(ErrorKind::invalid_argument, "unix: needs a path, like unix:/run/troupe.sock");
+    if (out.path.empty())
+      return Error(ErrorKind::invalid_argument, "unix: needs a path, like unix:/run/troupe.sock");
     return out;
   }
   std::string port;
@@ -130,9 +132,9 @@ Result<UniqueFd> listen_on(const Address& address, Address& bound) {
     SocketAddress name;
     name.size = sizeof name.storage;
     ::getsockname(fd.get(), name.get(), &name.size);
-    bound.port = ntohs(name.storage.ss_family == AF_INET6
-                           ? reinterpret_cast<sockaddr_in6&>(name.storage).sin6_port
-                           : reinterpret_cast<sockaddr_in&>(name.storage).sin_port);
+    bound.port =
+        ntohs(name.storage.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(name.storage).sin6_port
+                                                 : reinterpret_cast<sockaddr_in&>(name.storage).sin_port);
   }
   return fd;
 }

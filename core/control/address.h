@@ -21,10 +21,9 @@ struct Address {
 // Errors say what a right address looks like. `default_port` stands in when none is given; 0 demands one.
 Result<Address> parse_address(const std::string& text, std::uint16_t default_port = 0);
 
-// A listening, non-blocking, close-on-exec socket; `bound` receives the address with the port the kernel chose.
-// A Unix socket gets mode 0600, and a stale file left by a dead process is replaced.
+// A listening, non-blocking, close-on-exec socket; `bound` receives the address with the port the kernel
+// chose. A Unix socket gets mode 0600, and a stale file left by a dead process is replaced.
 Result<UniqueFd> listen_on(const Address& address, Address& bound);
-
 
 // Starts a non-blocking connect; the caller waits until the socket is writable and then asks connect_result.
 Result<UniqueFd> start_connect(const Address& address);

@@ -5,7 +5,8 @@
 //      "runnable" is refreshed; leaving out either hangs.
 //   3. poll() never runs Asio; wait() runs Asio but a pump that it meets does nothing.
 //   4. Streams wait for readiness and then read without blocking (stream.h).
-//   5. Timers are advanced at each pump and an Asio timer is armed for the next one. A timer that an Asio handler
+//   5. Timers are advanced at each pump and an Asio timer is armed for the next one. A timer that an Asio
+//   handler
 //      sets makes nothing runnable, so setting one asks for a pump.
 //   6. One pump runs a bounded number of turns, then lets Asio's other handlers run.
 // Owner: ControlLoop. Thread: the control thread, but wake() may be called by any.

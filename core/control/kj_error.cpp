@@ -13,7 +13,8 @@ constexpr int kMaxCauses = 16;
 }  // namespace
 
 kj::Exception kj_exception(const Error& error) {
-  std::string text = std::string(kMark) + std::to_string(static_cast<unsigned>(error.kind)) + ":" + error.message;
+  std::string text =
+      std::string(kMark) + std::to_string(static_cast<unsigned>(error.kind)) + ":" + error.message;
   auto type = kj::Exception::Type::FAILED;
   if (error.kind == ErrorKind::overloaded || error.kind == ErrorKind::resource_exhausted) {
     type = kj::Exception::Type::OVERLOADED;
@@ -35,9 +36,12 @@ Error error_of(const kj::Exception& exception) {
     }
   }
   switch (exception.getType()) {
-    case kj::Exception::Type::DISCONNECTED: return Error(ErrorKind::unavailable, std::string(text));
-    case kj::Exception::Type::OVERLOADED: return Error(ErrorKind::overloaded, std::string(text));
-    default: return Error(ErrorKind::internal, std::string(text));
+    case kj::Exception::Type::DISCONNECTED:
+      return Error(ErrorKind::unavailable, std::string(text));
+    case kj::Exception::Type::OVERLOADED:
+      return Error(ErrorKind::overloaded, std::string(text));
+    default:
+      return Error(ErrorKind::internal, std::string(text));
   }
 }
 

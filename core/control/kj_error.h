@@ -1,5 +1,6 @@
-// Translates between troupe::Error, KJ exceptions and wire::Failure. A troupe::Error thrown through an RPC keeps its
-// kind: it travels in the exception's text behind a mark, since Cap'n Proto carries only four types.
+// Translates between troupe::Error, KJ exceptions and wire::Failure. A troupe::Error thrown through an RPC
+// keeps its kind: it travels in the exception's text behind a mark, since Cap'n Proto carries only four
+// types.
 #pragma once
 
 #include <kj/exception.h>

@@ -16,14 +16,18 @@ struct ControlLoop::LogFailures final : kj::TaskSet::ErrorHandler {
 };
 
 ControlLoop::ControlLoop()
-    : port_(io_), loop_(port_), scope_(loop_), on_failure_(kj::heap<LogFailures>()),
+    : port_(io_),
+      loop_(port_),
+      scope_(loop_),
+      on_failure_(kj::heap<LogFailures>()),
       tasks_(kj::heap<kj::TaskSet>(*on_failure_)) {
   port_.attach(loop_, scope_);
 }
 
 ControlLoop::~ControlLoop() noexcept(false) {
   tasks_ = nullptr;
-  // Handlers that streams left behind hold no KJ objects any more; let them run so that they free their state.
+  // Handlers that streams left behind hold no KJ objects any more; let them run so that they free their
+  // state.
   io_.restart();
   io_.poll();
   port_.detach();

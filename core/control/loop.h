@@ -1,9 +1,9 @@
-// The control thread's loop: one Asio io_context with KJ's event loop inside. Every process has one; user code never
-// runs on it, so a busy actor delays no heartbeat, kill or status.
+// The control thread's loop: one Asio io_context with KJ's event loop inside. Every process has one; user
+// code never runs on it, so a busy actor delays no heartbeat, kill or status.
 //
-// Owner: the process (head, agent, worker host, driver runtime). Made, run and destroyed on one thread; only post()
-// and stop() may be called from others. Whatever lives on the loop (streams, RPC systems, servers, clients) is made
-// after it and destroyed before it, in reverse order, on the same thread.
+// Owner: the process (head, agent, worker host, driver runtime). Made, run and destroyed on one thread; only
+// post() and stop() may be called from others. Whatever lives on the loop (streams, RPC systems, servers,
+// clients) is made after it and destroyed before it, in reverse order, on the same thread.
 #pragma once
 
 #include <kj/async-io.h>

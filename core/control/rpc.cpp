@@ -12,7 +12,8 @@ RpcListener::RpcListener(ControlLoop& loop, UniqueFd listening, Token token,
         server_.accept(kj::mv(stream));
       }) {}
 
-RpcConnection::RpcConnection(kj::Own<SocketStream> stream, capnp::Capability::Client bootstrap, bool server_side)
+RpcConnection::RpcConnection(kj::Own<SocketStream> stream, capnp::Capability::Client bootstrap,
+                             bool server_side)
     : stream_(kj::mv(stream)),
       client_(*stream_, kj::mv(bootstrap),
               server_side ? capnp::rpc::twoparty::Side::SERVER : capnp::rpc::twoparty::Side::CLIENT) {
@@ -31,10 +32,15 @@ kj::Promise<kj::Own<SocketStream>> connect_authenticated(ControlLoop& loop, cons
     if (!result) return kj_exception(result.error());
     return prove_to_server(stream, token);
   });
-  auto late = loop.timer().afterDelay((kConnectMs + kProofMs) * kj::MILLISECONDS).then([address]() -> kj::Promise<void> {
-    return kj_exception(Error(ErrorKind::unavailable, address.text() + " did not answer in time"));
+  auto late =
+      loop.timer()
+          .afterDelay((kConnectMs + kProofMs) * kj::MILLISECONDS)
+          .then([address]() -> kj::Promise<void> {
+            return kj_exception(Error(ErrorKind::unavailable, address.text() + " did not answer in time"));
+          });
+  return proved.exclusiveJoin(kj::mv(late)).then([stream = kj::mv(stream)]() mutable {
+    return kj::mv(stream);
   });
-  return proved.exclusiveJoin(kj::mv(late)).then([stream = kj::mv(stream)]() mutable { return kj::mv(stream); });
 }
 
 kj::Promise<kj::Own<RpcConnection>> rpc_connect(ControlLoop& loop, const Address& address, const Token& token,

@@ -1,8 +1,8 @@
 // Cap'n Proto RPC over authenticated streams.
 //
-// Owner: the process. Thread: the control thread. Lifetime: objects are made after the ControlLoop and destroyed
-// before it. A connection's end shows as on_disconnect() and as DISCONNECTED failures of its calls; servers see it
-// as the destruction of the capabilities the peer held.
+// Owner: the process. Thread: the control thread. Lifetime: objects are made after the ControlLoop and
+// destroyed before it. A connection's end shows as on_disconnect() and as DISCONNECTED failures of its calls;
+// servers see it as the destruction of the capabilities the peer held.
 #pragma once
 
 #include <capnp/rpc-twoparty.h>
@@ -38,7 +38,8 @@ class RpcConnection {
   capnp::TwoPartyClient client_;
 };
 
-// Connects and proves; rejected with an Error (kj_error.h) of kind unavailable, unauthenticated or invalid_argument.
+// Connects and proves; rejected with an Error (kj_error.h) of kind unavailable, unauthenticated or
+// invalid_argument.
 kj::Promise<kj::Own<SocketStream>> connect_authenticated(ControlLoop& loop, const Address& address,
                                                          const Token& token);
 kj::Promise<kj::Own<RpcConnection>> rpc_connect(ControlLoop& loop, const Address& address, const Token& token,

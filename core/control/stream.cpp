@@ -22,7 +22,8 @@ kj::Exception disconnected(const char* what) {
 
 }  // namespace
 
-// Shared with Asio handlers, which may outlive the stream; KJ objects in it are cleared by the stream's destructor.
+// Shared with Asio handlers, which may outlive the stream; KJ objects in it are cleared by the stream's
+// destructor.
 struct SocketStream::State : std::enable_shared_from_this<State> {
   State(ControlLoop& loop, int fd)
       : io(loop.io()), socket(loop.io(), asio::generic::stream_protocol(AF_UNIX, 0), fd) {
@@ -31,8 +32,8 @@ struct SocketStream::State : std::enable_shared_from_this<State> {
 
   asio::io_context& io;
   asio::generic::stream_protocol::socket socket;
-  bool closed = false;       // by the owner
-  bool broken = false;       // by the peer or an error
+  bool closed = false;  // by the owner
+  bool broken = false;  // by the peer or an error
   bool flush_posted = false;
   bool waiting_writable = false;
   bool ahead_enabled = false;
@@ -63,7 +64,8 @@ struct SocketStream::State : std::enable_shared_from_this<State> {
 
   void flush() {
     while (!broken && unsent() > 0) {
-      ssize_t n = ::send(socket.native_handle(), pending.data() + sent, unsent(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      ssize_t n =
+          ::send(socket.native_handle(), pending.data() + sent, unsent(), MSG_NOSIGNAL | MSG_DONTWAIT);
       if (n >= 0) {
         sent += static_cast<std::size_t>(n);
       } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -102,15 +104,19 @@ struct SocketStream::State : std::enable_shared_from_this<State> {
   void wait_writable() {
     if (waiting_writable) return;
     waiting_writable = true;
-    socket.async_wait(asio::socket_base::wait_write, [self = shared_from_this()](const std::error_code& error) {
-      self->waiting_writable = false;
-      if (self->closed) return;
-      if (error) self->fail();
-      else self->flush();
-    });
+    socket.async_wait(asio::socket_base::wait_write,
+                      [self = shared_from_this()](const std::error_code& error) {
+                        self->waiting_writable = false;
+                        if (self->closed) return;
+                        if (error)
+                          self->fail();
+                        else
+                          self->flush();
+                      });
   }
 
-  // One read without blocking: > 0 bytes, 0 end of stream, -1 nothing there. Throws when the connection broke.
+  // One read without blocking: > 0 bytes, 0 end of stream, -1 nothing there. Throws when the connection
+  // broke.
   ssize_t receive(void* buffer, std::size_t size) {
     for (;;) {
       iovec piece{buffer, size};
@@ -144,13 +150,16 @@ struct SocketStream::State : std::enable_shared_from_this<State> {
   kj::Promise<void> when_readable() {
     auto paf = kj::newPromiseAndFulfiller<void>();
     readable = kj::mv(paf.fulfiller);
-    socket.async_wait(asio::socket_base::wait_read, [self = shared_from_this()](const std::error_code& error) {
-      KJ_IF_MAYBE (waiter, self->readable) {
-        if (error) (*waiter)->reject(disconnected("the connection was closed"));
-        else (*waiter)->fulfill();
-        self->readable = nullptr;
-      }
-    });
+    socket.async_wait(asio::socket_base::wait_read,
+                      [self = shared_from_this()](const std::error_code& error) {
+                        KJ_IF_MAYBE (waiter, self->readable) {
+                          if (error)
+                            (*waiter)->reject(disconnected("the connection was closed"));
+                          else
+                            (*waiter)->fulfill();
+                          self->readable = nullptr;
+                        }
+                      });
     return kj::mv(paf.promise);
   }
 };
@@ -188,7 +197,8 @@ int SocketStream::descriptor() const { return const_cast<State&>(*state_).socket
 UniqueFd SocketStream::release() {
   State& s = *state_;
   s.flush();
-  KJ_REQUIRE(s.unsent() == 0 && s.ahead_begin == s.ahead_end, "a stream with pending bytes cannot be released");
+  KJ_REQUIRE(s.unsent() == 0 && s.ahead_begin == s.ahead_end,
+             "a stream with pending bytes cannot be released");
   s.closed = true;
   return UniqueFd(s.socket.release());
 }
@@ -252,9 +262,8 @@ kj::Promise<size_t> SocketStream::read_loop(char* buffer, size_t min_bytes, size
     if (n == 0) return done;
     if (n < 0) break;
   }
-  return s.when_readable().then([this, buffer, min_bytes, max_bytes, done]() {
-    return read_loop(buffer, min_bytes, max_bytes, done);
-  });
+  return s.when_readable().then(
+      [this, buffer, min_bytes, max_bytes, done]() { return read_loop(buffer, min_bytes, max_bytes, done); });
 }
 
 kj::Promise<void> SocketStream::write(const void* buffer, size_t size) {

@@ -1,11 +1,11 @@
 // A KJ byte stream over a non-blocking socket that Asio watches.
 //
-// Reads wait for readiness and then read without blocking, so no kernel operation ever holds a buffer that KJ may
-// free. Reads are taken ahead once read_ahead() was called. Writes are collected and leave in one system call at the
-// end of the turn; a writer waits only while more than kWriteLimit bytes are pending.
+// Reads wait for readiness and then read without blocking, so no kernel operation ever holds a buffer that KJ
+// may free. Reads are taken ahead once read_ahead() was called. Writes are collected and leave in one system
+// call at the end of the turn; a writer waits only while more than kWriteLimit bytes are pending.
 //
-// Owner: whoever reads and writes it. Thread: the control thread. Dropping it closes the socket after a last attempt
-// to write what is pending. Errors arrive as kj::Exception of type DISCONNECTED.
+// Owner: whoever reads and writes it. Thread: the control thread. Dropping it closes the socket after a last
+// attempt to write what is pending. Errors arrive as kj::Exception of type DISCONNECTED.
 #pragma once
 
 #include <kj/async-io.h>

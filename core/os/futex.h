@@ -12,15 +12,18 @@
 
 namespace troupe {
 
-// Returns when `word` may differ from `expected`, or after `nanoseconds` (< 0: no limit). May wake spuriously.
-inline void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, std::int64_t nanoseconds = -1) {
+// Returns when `word` may differ from `expected`, or after `nanoseconds` (< 0: no limit). May wake
+// spuriously.
+inline void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected,
+                       std::int64_t nanoseconds = -1) {
   timespec limit{nanoseconds / 1'000'000'000, nanoseconds % 1'000'000'000};
   ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT_PRIVATE, expected,
             nanoseconds < 0 ? nullptr : &limit, nullptr, 0);
 }
 
 inline void futex_wake_all(std::atomic<std::uint32_t>& word) {
-  ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+  ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr,
+            0);
 }
 
 }  // namespace troupe

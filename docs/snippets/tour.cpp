@@ -176,7 +176,8 @@ void resources() {
   auto half = troupe::ActorOptions().cpus(0.5).gpus(0.5).memory(64 << 20);
   auto one = troupe::spawn<Probe>(half);
   auto two = troupe::spawn<Probe>(half);  // shares the GPU with the first
-  std::printf("resources: %s; %s\n", one.call<&Probe::where>().get().c_str(), two.call<&Probe::where>().get().c_str());
+  std::printf("resources: %s; %s\n", one.call<&Probe::where>().get().c_str(),
+              two.call<&Probe::where>().get().c_str());
 
   for (const troupe::NodeDescription& node : troupe::nodes()) {
     std::printf("resources: node %s has %g GPUs, %g free\n", node.name.c_str(), node.total.amount("gpu"),
@@ -253,8 +254,7 @@ void concurrency() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  troupe::Runtime runtime(argc, argv,
-                          troupe::classes<Statistics, Average, Numbers, Adder, Probe, Relay>);
+  troupe::Runtime runtime(argc, argv, troupe::classes<Statistics, Average, Numbers, Adder, Probe, Relay>);
   try {
     handles_and_futures();
     continuations();

@@ -32,8 +32,7 @@ template <>
 inline constexpr auto troupe::actor<Statistics> =
     troupe::describe<Statistics>("Statistics")
         .constructor<double>()
-        .methods<&Statistics::add, &Statistics::count,
-                 troupe::overload<double() const>(&Statistics::mean),
+        .methods<&Statistics::add, &Statistics::count, troupe::overload<double() const>(&Statistics::mean),
                  troupe::overload<double(const std::string&) const>(&Statistics::mean)>();
 
 class Average {

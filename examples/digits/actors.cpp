@@ -30,7 +30,9 @@ Gradient Trainer::compute(const Parameters& parameters, std::uint32_t step) cons
 
 int Trainer::pid() const { return ::getpid(); }
 
-std::string Trainer::place() const { return troupe::context().node_name() + ", process " + std::to_string(::getpid()); }
+std::string Trainer::place() const {
+  return troupe::context().node_name() + ", process " + std::to_string(::getpid());
+}
 
 std::uint32_t Trainer::incarnation() const { return troupe::context().incarnation(); }
 
@@ -54,7 +56,8 @@ troupe::Task<Progress> Server::train(std::uint32_t count) {
       loss += part.loss;
       rows += part.rows;
     }
-    for (std::size_t k = 0; k < kParameters; ++k) mean[k] = (mean[k] + kDecay * parameters_[k]) / static_cast<float>(rows);
+    for (std::size_t k = 0; k < kParameters; ++k)
+      mean[k] = (mean[k] + kDecay * parameters_[k]) / static_cast<float>(rows);
     adam_.step(parameters_, mean);
     ++step_;
     progress = {step_, loss / rows};

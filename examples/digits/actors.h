@@ -1,9 +1,9 @@
 // The actors of the training: who does what, and where state lives.
 //
 //   Preprocessor   parses, scales and shards the training rows; stateless, may be made again anywhere
-//   Trainer        computes gradients on its shard; fetches the shard when it is made, so it may be made again too
-//   Server         holds the parameters; averages the trainers' gradients and steps; the only one with state
-//   Evaluator      counts what the parameters get right on the test rows
+//   Trainer        computes gradients on its shard; fetches the shard when it is made, so it may be made
+//   again too Server         holds the parameters; averages the trainers' gradients and steps; the only one
+//   with state Evaluator      counts what the parameters get right on the test rows
 #pragma once
 
 #include <troupe/troupe.h>
@@ -34,7 +34,7 @@ class Trainer {
   // Of kRowsPerStep rows, chosen by the step alone: made again, the trainer computes the same bits.
   Gradient compute(const Parameters& parameters, std::uint32_t step) const;
   int pid() const;
-  std::string place() const;          // node and process, for people
+  std::string place() const;  // node and process, for people
   std::uint32_t incarnation() const;
 
  private:
@@ -49,8 +49,8 @@ struct Progress {
 class Server {
  public:
   Server(std::vector<troupe::Handle<Trainer>> trainers, std::uint64_t seed);
-  // Runs `count` synchronous steps: sends the parameters, waits for all gradients, averages them in the trainers'
-  // order, steps.
+  // Runs `count` synchronous steps: sends the parameters, waits for all gradients, averages them in the
+  // trainers' order, steps.
   troupe::Task<Progress> train(std::uint32_t count);
   Parameters parameters() const { return parameters_; }
 
@@ -73,9 +73,10 @@ class Evaluator {
 }  // namespace digits
 
 template <>
-inline constexpr auto troupe::actor<digits::Preprocessor> = troupe::describe<digits::Preprocessor>("Preprocessor")
-                                                                .constructor<std::string>()
-                                                                .methods<&digits::Preprocessor::shard>();
+inline constexpr auto troupe::actor<digits::Preprocessor> =
+    troupe::describe<digits::Preprocessor>("Preprocessor")
+        .constructor<std::string>()
+        .methods<&digits::Preprocessor::shard>();
 template <>
 inline constexpr auto troupe::actor<digits::Trainer> =
     troupe::describe<digits::Trainer>("Trainer")

@@ -21,7 +21,8 @@ std::string read_text(const std::string& path) {
   std::string text;
   char buffer[1 << 16];
   for (int n; (n = gzread(file.get(), buffer, sizeof buffer)) != 0;) {
-    if (n < 0 || text.size() > kMostBytes) throw std::runtime_error(path + " is not a gzip file of this size");
+    if (n < 0 || text.size() > kMostBytes)
+      throw std::runtime_error(path + " is not a gzip file of this size");
     text.append(buffer, static_cast<std::size_t>(n));
   }
   return text;

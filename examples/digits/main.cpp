@@ -41,9 +41,7 @@ int usage(const char* problem) {
 }
 
 // What survives a node's death by being made again elsewhere.
-troupe::ActorOptions restartable() {
-  return troupe::ActorOptions().cpus(0.25).max_restarts(-1);
-}
+troupe::ActorOptions restartable() { return troupe::ActorOptions().cpus(0.25).max_restarts(-1); }
 
 Outcome train(const Settings& settings, const std::string& title, bool disturbed) {
   auto nodes = troupe::nodes();
@@ -129,14 +127,22 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     std::string arg = argv[i];
     bool more = i + 1 < argc;
-    if (arg == "--kill") settings.kill_trainer = true;
-    else if (arg == "--kill-node") settings.kill_node = true;
-    else if (arg == "--verify") settings.verify = true;
-    else if (arg == "--data" && more) settings.data = argv[++i];
-    else if (arg == "--steps" && more) settings.steps = static_cast<std::uint32_t>(std::strtoul(argv[++i], nullptr, 10));
-    else if (arg == "--seed" && more) settings.seed = std::strtoull(argv[++i], nullptr, 10);
-    else if (arg == "--help") return usage(nullptr);
-    else return usage(("unknown or incomplete option " + arg).c_str());
+    if (arg == "--kill")
+      settings.kill_trainer = true;
+    else if (arg == "--kill-node")
+      settings.kill_node = true;
+    else if (arg == "--verify")
+      settings.verify = true;
+    else if (arg == "--data" && more)
+      settings.data = argv[++i];
+    else if (arg == "--steps" && more)
+      settings.steps = static_cast<std::uint32_t>(std::strtoul(argv[++i], nullptr, 10));
+    else if (arg == "--seed" && more)
+      settings.seed = std::strtoull(argv[++i], nullptr, 10);
+    else if (arg == "--help")
+      return usage(nullptr);
+    else
+      return usage(("unknown or incomplete option " + arg).c_str());
   }
   if (settings.steps == 0) return usage("--steps must be at least 1");
   try {

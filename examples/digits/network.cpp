@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::size_t kB1 = kInputs * kHidden, kW2 = kB1 + kHidden, kB2 = kW2 + kHidden * kClasses;
 
-// splitmix64 (Steele, Lea, Flood 2014): the same numbers on every platform, unlike std::uniform_real_distribution.
+// splitmix64 (Steele, Lea, Flood 2014): the same numbers on every platform, unlike
+// std::uniform_real_distribution.
 std::uint64_t next(std::uint64_t& state) {
   std::uint64_t z = (state += 0x9E3779B97F4A7C15u);
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;

@@ -7,7 +7,10 @@
 namespace digits {
 
 ProgressLine::ProgressLine(std::string title, std::uint32_t steps)
-    : title_(std::move(title)), steps_(steps), terminal_(::isatty(1) == 1), started_(std::chrono::steady_clock::now()) {}
+    : title_(std::move(title)),
+      steps_(steps),
+      terminal_(::isatty(1) == 1),
+      started_(std::chrono::steady_clock::now()) {}
 
 void ProgressLine::show(std::uint32_t step, double loss, double accuracy, std::uint64_t samples) {
   constexpr std::uint32_t kLines = 6;

@@ -82,8 +82,8 @@ struct ProcessRecord {
   JobId job;
   NodeId node;  // none: a driver
   bool light = false;
-  bool ending = false;  // EndJob is under way, takes no new actors
-  bool over = false;    // being taken out of the tables
+  bool ending = false;                                     // EndJob is under way, takes no new actors
+  bool over = false;                                       // being taken out of the tables
   std::vector<std::shared_ptr<const Endpoint>> endpoints;  // one for each lane that was reported
   Chain<&ActorRecord::in_process> hosted;
   Chain<&ActorRecord::in_owner> owned;  // spawned by it without an owning actor

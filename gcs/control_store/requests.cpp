@@ -157,7 +157,8 @@ void ControlStore::on(ActorAlive& e, Actions& out) {
   ProcessRecord& process = processes_.at(record.process);
   // Thousands of actors share one copy.
   auto& known = process.endpoints;
-  auto same = std::find_if(known.begin(), known.end(), [&](const auto& endpoint) { return *endpoint == e.endpoint; });
+  auto same =
+      std::find_if(known.begin(), known.end(), [&](const auto& endpoint) { return *endpoint == e.endpoint; });
   if (same == known.end()) {
     same = known.insert(known.end(), std::make_shared<const Endpoint>(std::move(e.endpoint)));
   }

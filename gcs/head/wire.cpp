@@ -67,8 +67,8 @@ SpecPtr read(wire::ActorSpec::Reader from) {
 }
 
 Endpoint read(wire::Endpoint::Reader from) {
-  return {{from.getProcess()},      {from.getNode()},        text(from.getHostId()),
-          text(from.getUnixPath()), text(from.getTcpHost()), from.getTcpPort(), from.getLane()};
+  return {{from.getProcess()},     {from.getNode()},  text(from.getHostId()), text(from.getUnixPath()),
+          text(from.getTcpHost()), from.getTcpPort(), from.getLane()};
 }
 
 void write(wire::NodeInfo::Builder to, const NodeInfo& from) {

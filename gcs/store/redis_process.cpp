@@ -151,8 +151,9 @@ Result<void> RedisProcess::wait_until_it_answers() {
     if (!running()) {
       struct statvfs disk {};
       if (::statvfs(options_.directory.c_str(), &disk) == 0 && disk.f_bavail * disk.f_bsize < kLeastSpace) {
-        return Error(ErrorKind::resource_exhausted, "redis-server ended at once: there is no space left on the disk of " +
-                                                        options_.directory + "; make room, or use another --state");
+        return Error(ErrorKind::resource_exhausted,
+                     "redis-server ended at once: there is no space left on the disk of " +
+                         options_.directory + "; make room, or use another --state");
       }
       return Error(
           ErrorKind::unavailable,

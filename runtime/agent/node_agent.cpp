@@ -87,8 +87,8 @@ kj::Promise<void> NodeAgent::beat() {
             finish(kj::mv(failure), "the head has declared this node lost");
           }
         };
-        loop_.spawn("heartbeat",
-                    membership->heartbeatRequest().send().ignoreResult().then(kj::cp(answered), kj::mv(refused)));
+        loop_.spawn("heartbeat", membership->heartbeatRequest().send().ignoreResult().then(kj::cp(answered),
+                                                                                           kj::mv(refused)));
       }
     }
     return beat();

@@ -1,22 +1,14 @@
 #include "runtime/call/actor_cell.h"
 
 #include <algorithm>
-#include <chrono>
 
+#include "core/base/clock.h"
 #include "runtime/call/call_state.h"
 #include "runtime/call/invocation.h"
 #include "runtime/call/route.h"
 #include "runtime/lane/lane.h"
 
 namespace troupe {
-namespace {
-
-std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-}  // namespace
 
 Current& current() {
   thread_local Current now;
@@ -75,8 +67,10 @@ void ActorCell::accept(Invocation* call) {
     return;
   }
   call->next = nullptr;
-  if (tail_ != nullptr) tail_->next = call;
-  else head_ = call;
+  if (tail_ != nullptr)
+    tail_->next = call;
+  else
+    head_ = call;
   tail_ = call;
   ++waiting_;
   if (active_ < table_.concurrency) wake();
@@ -104,7 +98,7 @@ void ActorCell::start(Invocation* call) {
   ++active_;
   started_.push_back(call);
   call->running = true;
-  if (call->deadline != 0 && now_ns() >= call->deadline) {
+  if (call->deadline != 0 && steady_ns() >= call->deadline) {
     call->failed(Error(ErrorKind::deadline_exceeded, "the deadline had passed before the call's turn came"));
     return;
   }
@@ -164,7 +158,9 @@ void ActorCell::cancel(Invocation& call) {
 }
 
 Invocation* ActorCell::find_local(std::uint64_t call_number) const {
-  auto matches = [&](const Invocation* call) { return call->peer == nullptr && call->call_number == call_number; };
+  auto matches = [&](const Invocation* call) {
+    return call->peer == nullptr && call->call_number == call_number;
+  };
   for (Invocation* at = head_; at != nullptr; at = at->next) {
     if (matches(at)) return at;
   }
@@ -186,7 +182,8 @@ bool ActorCell::closes_cycle(const Invocation& call) const {
   if (table_.concurrency > 1) return false;
   for (const Hop& hop : call.chain) {
     // A state that is not itself a call stands for several, of which this may be one.
-    if (hop.actor == identity_->id && (awaited_->in_flight.call == 0 || awaited_->in_flight.call == hop.call)) {
+    if (hop.actor == identity_->id &&
+        (awaited_->in_flight.call == 0 || awaited_->in_flight.call == hop.call)) {
       return true;
     }
   }
@@ -197,7 +194,8 @@ Error ActorCell::cycle_error(const Invocation& call) const {
   std::string text;
   for (const Hop& hop : call.chain) text += to_string(hop.actor) + " -> ";
   text += to_string(identity_->id) + " (" + table_.name + ")";
-  return Error(ErrorKind::cycle, "this call can never be served, since its callee waits for the caller: " + text);
+  return Error(ErrorKind::cycle,
+               "this call can never be served, since its callee waits for the caller: " + text);
 }
 
 void ActorCell::waits_for(CallState* state) {
@@ -233,7 +231,8 @@ void ActorCell::end(const Error& why) {
   waiting_ = 0;
   for (Invocation* call : started_) call->cancelled = true;
   end_ = why;
-  if (awaited_ != nullptr) lane_.routes().abandon(*awaited_, Error(ErrorKind::cancelled, "the actor was ended"));
+  if (awaited_ != nullptr)
+    lane_.routes().abandon(*awaited_, Error(ErrorKind::cancelled, "the actor was ended"));
   // What runs now ends by itself, and the last to leave comes back here.
   if (inside_ == 0) finish_end();
 }

@@ -1,5 +1,5 @@
-// An actor in its worker: the user's object, its mailbox, and what runs. One call at a time unless the class was
-// declared concurrent; a stream that waits for its consumer lets other calls run.
+// An actor in its worker: the user's object, its mailbox, and what runs. One call at a time unless the class
+// was declared concurrent; a stream that waits for its consumer lets other calls run.
 //
 // Owner: its lane's table, plus whatever is running. Thread: its lane.
 #pragma once
@@ -40,8 +40,8 @@ class ActorCell final : public Runnable {
 
   // Constructs the user's object. The error carries what the constructor threw.
   Result<void> construct(Reader& args);
-  // No further calls: what waits fails with `why`, what is suspended is abandoned, the object is destroyed as soon as
-  // nothing runs on it. The owner then releases the cell.
+  // No further calls: what waits fails with `why`, what is suspended is abandoned, the object is destroyed as
+  // soon as nothing runs on it. The owner then releases the cell.
   void end(const Error& why);
   void release();
 
@@ -97,7 +97,7 @@ class ActorCell final : public Runnable {
   bool ended_ = false;
   Error end_;
   bool released_ = false;
-  int inside_ = 0;                    // frames of this actor's code on a stack
+  int inside_ = 0;  // frames of this actor's code on a stack
 };
 
 // The actor, call and lane on whose behalf this thread runs; saved and restored around user code.

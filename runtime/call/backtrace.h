@@ -1,5 +1,5 @@
-// Frames of a stack as readable lines: function, and file and line where the debug information tells. Slow the first
-// time; any thread, one at a time.
+// Frames of a stack as readable lines: function, and file and line where the debug information tells. Slow
+// the first time; any thread, one at a time.
 #pragma once
 
 #include <span>

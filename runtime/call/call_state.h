@@ -1,8 +1,8 @@
 // What a Future and the runtime share of one call: the result, once it is there, and who waits for it.
 //
-// Owner: counted references (the Future, the lane's table of calls in flight, a queued call). Thread: finished only
-// under the baton of its lane; looked at, waited for and given a continuation by any thread.
-// A state is finished exactly once; later attempts are ignored, so a late reply after a deadline does no harm.
+// Owner: counted references (the Future, the lane's table of calls in flight, a queued call). Thread:
+// finished only under the baton of its lane; looked at, waited for and given a continuation by any thread. A
+// state is finished exactly once; later attempts are ignored, so a late reply after a deadline does no harm.
 #pragma once
 
 #include <atomic>
@@ -46,8 +46,8 @@ class CallState : public Pooled {
   // A thread that neither holds nor may take the baton sleeps here until done or `nanoseconds` have passed.
   bool sleep_until_done(std::int64_t nanoseconds);
 
-  // Under the baton, by someone who holds a reference: a waiting thread drops its own as soon as it sees the status.
-  // Decodes the reply and finishes; a reply that does not decode fails the state.
+  // Under the baton, by someone who holds a reference: a waiting thread drops its own as soon as it sees the
+  // status. Decodes the reply and finishes; a reply that does not decode fails the state.
   void finish_from(Reader& reply);
   void finish_value();  // the derived class has stored the value
   void fail(Error error);
@@ -56,11 +56,11 @@ class CallState : public Pooled {
 
   // Fields of the runtime, used under the baton only.
   struct InFlight {
-    Peer* peer = nullptr;          // whose table holds the call, or null
-    std::uint64_t id = 0;          // the number in that table
-    std::uint64_t call = 0;        // unique in this process: names the call in chains, orders it; 0: no call
+    Peer* peer = nullptr;    // whose table holds the call, or null
+    std::uint64_t id = 0;    // the number in that table
+    std::uint64_t call = 0;  // unique in this process: names the call in chains, orders it; 0: no call
     ActorId target;
-    std::uint32_t timer = 0;       // place in the lane's heap + 1
+    std::uint32_t timer = 0;               // place in the lane's heap + 1
     std::unique_ptr<QueuedCall> retained;  // to send it again, while retries are left
   };
   InFlight in_flight;

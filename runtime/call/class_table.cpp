@@ -16,8 +16,9 @@ Result<void> register_classes(std::span<const ClassTable* const> tables) {
   for (const ClassTable* table : tables) {
     auto [at, fresh] = classes().emplace(table->name, table);
     if (!fresh && at->second != table) {
-      return Error(ErrorKind::already_exists, std::string("two actor classes are called \"") + table->name +
-                                                  "\": give one another name in its troupe::actor description");
+      return Error(ErrorKind::already_exists,
+                   std::string("two actor classes are called \"") + table->name +
+                       "\": give one another name in its troupe::actor description");
     }
   }
   return {};

@@ -1,5 +1,5 @@
-// What the runtime knows of an actor class: how to make one, and its methods by ordinal. Tables are built from
-// templates at compile time (actors/troupe/actor.h) and live as long as the program.
+// What the runtime knows of an actor class: how to make one, and its methods by ordinal. Tables are built
+// from templates at compile time (actors/troupe/actor.h) and live as long as the program.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Turns the exception being handled into an Error: its type, message, and the stack at the throw.
 //
-// The stack is taken where exceptions are thrown, by standing in front of the C++ runtime's __cxa_throw; only while
-// an actor's code runs, so that other code pays one test.
+// The stack is taken where exceptions are thrown, by standing in front of the C++ runtime's __cxa_throw; only
+// while an actor's code runs, so that other code pays one test.
 #include <cxxabi.h>
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -29,7 +29,8 @@ thread_local ThrowSite last_throw;
 
 std::string readable(const char* name) {
   int status = 0;
-  std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(name, nullptr, nullptr, &status), std::free);
+  std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(name, nullptr, nullptr, &status),
+                                              std::free);
   return status == 0 ? text.get() : name;
 }
 
@@ -60,7 +61,8 @@ Error current_error() {
 
 extern "C" {
 
-__attribute__((noreturn, visibility("default"))) void __cxa_throw(void* thrown, void* type, void (*destroy)(void*)) {
+__attribute__((noreturn, visibility("default"))) void __cxa_throw(void* thrown, void* type,
+                                                                  void (*destroy)(void*)) {
   using Throw = void (*)(void*, void*, void (*)(void*));
   static const Throw next = reinterpret_cast<Throw>(::dlsym(RTLD_NEXT, "__cxa_throw"));
   if (troupe::current().cell != nullptr) {

@@ -1,5 +1,5 @@
-// What lanes ask of the control plane. Implemented by the process's control thread (runtime/process); answers come
-// back as tasks on the lane that asked. All members may be called by any thread and return at once.
+// What lanes ask of the control plane. Implemented by the process's control thread (runtime/process); answers
+// come back as tasks on the lane that asked. All members may be called by any thread and return at once.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct ActorNews {
   std::uint32_t incarnation = 0;
   Phase phase = Phase::pending;
   bool infeasible = false;
-  std::shared_ptr<const Place> place;  // when alive
+  std::shared_ptr<const Place> place;    // when alive
   std::shared_ptr<const Error> failure;  // of the incarnation that ended, or why it cannot be placed
   std::string class_name;
 };
@@ -38,8 +38,8 @@ class Directory {
  public:
   virtual ~Directory() = default;
 
-  // Answers with lane.routes().learn(news) when the actor is alive with an incarnation > `after`, dead, or known to
-  // be infeasible; or with learn_failed when the control plane cannot tell within its bound.
+  // Answers with lane.routes().learn(news) when the actor is alive with an incarnation > `after`, dead, or
+  // known to be infeasible; or with learn_failed when the control plane cannot tell within its bound.
   virtual void resolve(ActorId actor, std::uint32_t after, Lane& lane) = 0;
   // Answers with lane.routes().linked(place, link or error).
   virtual void connect(std::shared_ptr<const Place> place, Lane& lane) = 0;

@@ -84,8 +84,10 @@ void write_bytes(std::byte* to, std::size_t size, FrameKind kind, std::uint64_t 
   capnp::FlatMessageBuilder message(as_words(to, size));
   auto frame = message.initRoot<wire::Frame>();
   frame.setId(id);
-  if (kind == FrameKind::item) frame.setItem(as_data(bytes));
-  else frame.setValue(as_data(bytes));
+  if (kind == FrameKind::item)
+    frame.setItem(as_data(bytes));
+  else
+    frame.setValue(as_data(bytes));
 }
 
 std::size_t short_size() { return base_words() * kWord; }
@@ -158,7 +160,9 @@ bool parse_frame(std::span<const std::byte> frame, FrameView& view, HopList& cha
       view.kind = FrameKind::credit;
       view.credit = root.getCredit();
       return true;
-    case wire::Frame::CANCEL: view.kind = FrameKind::cancel; return true;
+    case wire::Frame::CANCEL:
+      view.kind = FrameKind::cancel;
+      return true;
     case wire::Frame::GONE:
       view.kind = FrameKind::gone;
       error = read_failure(root.getGone());

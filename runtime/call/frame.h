@@ -1,5 +1,5 @@
-// Frames of the call plane: builds and parses wire::Frame messages (core/protocol/call.capnp) in place. A frame is one
-// Cap'n Proto segment without the stream's segment table: the link knows its length.
+// Frames of the call plane: builds and parses wire::Frame messages (core/protocol/call.capnp) in place. A
+// frame is one Cap'n Proto segment without the stream's segment table: the link knows its length.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,8 @@ struct Hop {
   bool operator==(const Hop&) const = default;
 };
 
-// The hops of a call, outermost first. Nearly all calls have none, one or two: those need no memory of their own.
+// The hops of a call, outermost first. Nearly all calls have none, one or two: those need no memory of their
+// own.
 class HopList {
  public:
   std::size_t size() const { return more_ ? more_->size() : size_; }
@@ -78,7 +79,8 @@ void write_call(std::byte* to, std::size_t size, const CallHeader& header, std::
 
 // Replies and stream items carry bytes.
 std::size_t bytes_size(std::size_t bytes);
-void write_bytes(std::byte* to, std::size_t size, FrameKind kind, std::uint64_t id, std::span<const std::byte> bytes);
+void write_bytes(std::byte* to, std::size_t size, FrameKind kind, std::uint64_t id,
+                 std::span<const std::byte> bytes);
 
 std::size_t short_size();
 void write_credit(std::byte* to, std::size_t size, std::uint64_t id, std::uint32_t credit);
@@ -95,7 +97,8 @@ struct FrameView {
   std::span<const std::byte> bytes;  // args, value or item
 };
 
-// Parses the frame; false when it is not a well-formed message. `chain` receives a call's chain and `error` a failure.
+// Parses the frame; false when it is not a well-formed message. `chain` receives a call's chain and `error` a
+// failure.
 bool parse_frame(std::span<const std::byte> frame, FrameView& view, HopList& chain, Error& error);
 
 }  // namespace troupe

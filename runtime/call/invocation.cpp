@@ -39,8 +39,10 @@ void Invocation::send_item(const Writer& item) {
       Reader reader(bytes);
       state->take_item(reader);
     };
-    if (Lane::current() == &state->lane()) deliver();
-    else state->lane().post_function(std::move(deliver));
+    if (Lane::current() == &state->lane())
+      deliver();
+    else
+      state->lane().post_function(std::move(deliver));
   }
 }
 
@@ -66,8 +68,10 @@ void Invocation::reply() {
   } else if (state) {
     returning_ = true;
     cell = nullptr;
-    if (Lane::current() == &state->lane()) complete();
-    else state->lane().post(this);
+    if (Lane::current() == &state->lane())
+      complete();
+    else
+      state->lane().post(this);
   } else {
     delete this;
   }
@@ -98,8 +102,10 @@ void Invocation::arrive(Lane& here) {
 }
 
 void Invocation::run_task() {
-  if (returning_) complete();
-  else arrive(*Lane::current());
+  if (returning_)
+    complete();
+  else
+    arrive(*Lane::current());
 }
 
 void Invocation::drop_task() { delete this; }

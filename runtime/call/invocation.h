@@ -1,5 +1,5 @@
-// One call on its way through an actor: arguments decoded, waiting in the mailbox or being run, then its result on
-// the way back. Typed subclasses come from templates (actors/troupe/detail/method.h).
+// One call on its way through an actor: arguments decoded, waiting in the mailbox or being run, then its
+// result on the way back. Typed subclasses come from templates (actors/troupe/detail/method.h).
 //
 // Owner: the actor's mailbox, then the actor while it runs; it disposes of itself when its reply has left.
 // Thread: the actor's lane. A call from another lane of the process travels as a task, both ways.
@@ -30,8 +30,8 @@ class Invocation : public LaneTask, public Pooled {
   // The caller is no longer interested, or the actor ends: a suspended coroutine is destroyed.
   virtual void abandon() = 0;
   // After it has finished with a value:
-  virtual void encode_result(Writer& to) = 0;    // for a caller in another process
-  virtual void deliver(CallState& state) = 0;    // for one in this process: stores the value, without finishing
+  virtual void encode_result(Writer& to) = 0;  // for a caller in another process
+  virtual void deliver(CallState& state) = 0;  // for one in this process: stores the value, without finishing
   // Streams: the consumer takes `more` items.
   virtual void grant(std::uint32_t) {}
   virtual bool pausable() const { return false; }  // a stream, whose pauses let other calls run
@@ -49,7 +49,7 @@ class Invocation : public LaneTask, public Pooled {
   // Who waits: a caller behind a link, or a state of this process, or nobody.
   Peer* peer = nullptr;
   std::uint64_t id = 0;
-  std::uint64_t call_number = 0;   // of a caller in this process
+  std::uint64_t call_number = 0;  // of a caller in this process
   Ref<CallState> state;
   bool one_way = false;
   bool cancelled = false;
@@ -57,12 +57,12 @@ class Invocation : public LaneTask, public Pooled {
   std::uint32_t credit = 0;
   std::uint16_t method = 0;
   ActorId target;
-  std::uint32_t incarnation = 0;   // 0: any
-  std::int64_t deadline = 0;       // steady nanoseconds
+  std::uint32_t incarnation = 0;  // 0: any
+  std::int64_t deadline = 0;      // steady nanoseconds
   std::uint64_t trace = 0;
-  HopList chain;          // callers that may be waiting, outermost first
+  HopList chain;  // callers that may be waiting, outermost first
 
-  void run_task() override;   // arrival at the actor's lane, or the result's arrival at the caller's
+  void run_task() override;  // arrival at the actor's lane, or the result's arrival at the caller's
   void drop_task() override;
   void arrive(Lane& here);  // at the target's lane, from a caller in this process
   // Sends the outcome to whoever waits and disposes of this.

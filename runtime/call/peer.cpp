@@ -1,8 +1,8 @@
 #include "runtime/call/peer.h"
 
 #include <algorithm>
-#include <chrono>
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "runtime/call/actor_cell.h"
 #include "runtime/call/call_state.h"
@@ -12,11 +12,6 @@
 
 namespace troupe {
 namespace {
-
-std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 std::span<const std::byte> bytes_of(const std::vector<std::uint64_t>& words) {
   return std::as_bytes(std::span(words));
@@ -90,7 +85,7 @@ bool Peer::call(Route& route, const CallRequest& request, std::span<const std::b
   header.credit = request.credit;
   header.trace = request.trace;
   if (request.deadline != 0) {
-    std::int64_t left = (request.deadline - now_ns() + 999'999) / 1'000'000;
+    std::int64_t left = (request.deadline - steady_ns() + 999'999) / 1'000'000;
     header.deadline_ms = static_cast<std::uint32_t>(std::clamp<std::int64_t>(left, 1, UINT32_MAX));
   }
   std::uint32_t index = 0;
@@ -102,7 +97,8 @@ bool Peer::call(Route& route, const CallRequest& request, std::span<const std::b
       slots_.emplace_back();
       free_head_ = index + 1;
     } else {
-      state->fail(Error(ErrorKind::overloaded, std::to_string(kMostInFlight) + " calls are in flight already"));
+      state->fail(
+          Error(ErrorKind::overloaded, std::to_string(kMostInFlight) + " calls are in flight already"));
       return true;
     }
     header.id = index | static_cast<std::uint64_t>(slots_[index].generation) << 32;
@@ -182,8 +178,8 @@ void Peer::on_reply(const FrameView& view) {
       Reader reader(view.bytes);
       state->take_item(reader);
     } catch (const std::exception& e) {
-      lane_.routes().abandon(
-          *state, Error(ErrorKind::internal, std::string("a stream's item could not be decoded: ") + e.what()));
+      lane_.routes().abandon(*state, Error(ErrorKind::internal,
+                                           std::string("a stream's item could not be decoded: ") + e.what()));
     }
     return;
   }
@@ -228,16 +224,16 @@ void Peer::on_call(const FrameView& view) {
   auto at = lane_.actors().find(view.call.actor);
   if (at == lane_.actors().end() || at->second->identity().incarnation != view.call.incarnation ||
       at->second->ended()) {
-    refuse(FrameKind::gone,
-           Error(ErrorKind::actor_died, "incarnation " + std::to_string(view.call.incarnation) + " of actor " +
-                                            to_string(view.call.actor) + " is not in this process (any more)"));
+    refuse(FrameKind::gone, Error(ErrorKind::actor_died,
+                                  "incarnation " + std::to_string(view.call.incarnation) + " of actor " +
+                                      to_string(view.call.actor) + " is not in this process (any more)"));
     return;
   }
   ActorCell& cell = *at->second;
   auto methods = cell.table().methods;
   if (view.call.method >= methods.size()) {
-    refuse(FrameKind::failure, Error(ErrorKind::mismatch, "the class has no method number " +
-                                                              std::to_string(view.call.method)));
+    refuse(FrameKind::failure,
+           Error(ErrorKind::mismatch, "the class has no method number " + std::to_string(view.call.method)));
     return;
   }
   std::uint32_t slot = slot_of(view.call.id);
@@ -250,8 +246,8 @@ void Peer::on_call(const FrameView& view) {
     Reader reader(view.bytes);
     call = methods[view.call.method].decode(reader);
   } catch (const std::exception& e) {
-    refuse(FrameKind::failure,
-           Error(ErrorKind::invalid_argument, std::string("the arguments could not be decoded: ") + e.what()));
+    refuse(FrameKind::failure, Error(ErrorKind::invalid_argument,
+                                     std::string("the arguments could not be decoded: ") + e.what()));
     return;
   }
   call->one_way = view.call.one_way;
@@ -261,7 +257,8 @@ void Peer::on_call(const FrameView& view) {
   call->credit = view.call.credit;
   call->trace = view.call.trace;
   call->chain = chain_;
-  if (view.call.deadline_ms != 0) call->deadline = now_ns() + view.call.deadline_ms * std::int64_t{1'000'000};
+  if (view.call.deadline_ms != 0)
+    call->deadline = steady_ns() + view.call.deadline_ms * std::int64_t{1'000'000};
   if (!call->one_way) {
     if (slot >= serving_.size()) serving_.resize(slot + 1);
     // The caller uses the number again, so it has given the earlier call up.
@@ -284,13 +281,19 @@ void Peer::on_frame(std::span<const std::byte> frame) {
   }
   switch (view.kind) {
     case FrameKind::call:
-      if (serves_) on_call(view);
-      else link_->close("a call on a link that carries calls the other way");
+      if (serves_)
+        on_call(view);
+      else
+        link_->close("a call on a link that carries calls the other way");
       return;
-    case FrameKind::value: case FrameKind::failure: case FrameKind::gone: case FrameKind::item:
+    case FrameKind::value:
+    case FrameKind::failure:
+    case FrameKind::gone:
+    case FrameKind::item:
       if (!serves_) on_reply(view);
       return;
-    case FrameKind::credit: case FrameKind::cancel: {
+    case FrameKind::credit:
+    case FrameKind::cancel: {
       std::uint32_t slot = slot_of(view.call.id);
       if (!serves_ || slot >= serving_.size()) return;
       Invocation* call = serving_[slot];
@@ -303,7 +306,8 @@ void Peer::on_frame(std::span<const std::byte> frame) {
       }
       return;
     }
-    case FrameKind::unknown: return;  // from a later version of the schema
+    case FrameKind::unknown:
+      return;  // from a later version of the schema
   }
 }
 

@@ -1,5 +1,5 @@
-// One end of a link as the call plane sees it. On the caller's side: the table of calls in flight. On the callee's:
-// the invocations whose reply goes back here. A link carries calls in one direction only.
+// One end of a link as the call plane sees it. On the caller's side: the table of calls in flight. On the
+// callee's: the invocations whose reply goes back here. A link carries calls in one direction only.
 //
 // Owner: the lane. Thread: under its baton.
 #pragma once
@@ -50,8 +50,8 @@ class Peer final : private Link::Sink {
 
   // ---- caller ----
   // False: the link is ending and took nothing; its loss will be told soon, and the call may wait for that.
-  bool call(Route& route, const CallRequest& request, std::span<const std::byte> args, std::span<const Hop> chain,
-            CallState* state);
+  bool call(Route& route, const CallRequest& request, std::span<const std::byte> args,
+            std::span<const Hop> chain, CallState* state);
   void abandon(CallState& state);  // takes it out and tells the callee
   void grant(const CallState& state, std::uint32_t credit);
   // All calls in flight, oldest first; the table is empty afterwards.

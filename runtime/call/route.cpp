@@ -19,8 +19,8 @@ void make_chain(HopList& out, std::uint64_t call_number) {
 }
 
 Error died_error(ActorId actor, std::uint32_t incarnation, const Error* cause) {
-  Error error(ErrorKind::actor_died, "actor " + to_string(actor) + " (incarnation " + std::to_string(incarnation) +
-                                         ") ended before it answered");
+  Error error(ErrorKind::actor_died, "actor " + to_string(actor) + " (incarnation " +
+                                         std::to_string(incarnation) + ") ended before it answered");
   error.actor = actor;
   error.incarnation = incarnation;
   if (cause != nullptr) {
@@ -132,8 +132,10 @@ void RouteTable::enqueue(Route& route, std::unique_ptr<QueuedCall> call) {
     return;
   }
   route.waiting.push_back(std::move(call));
-  if (route.state == Route::unknown) ask(route);
-  else if (route.state == Route::open) lane_.peer_busy(*route.peer);  // closed: the next turn takes it out
+  if (route.state == Route::unknown)
+    ask(route);
+  else if (route.state == Route::open)
+    lane_.peer_busy(*route.peer);  // closed: the next turn takes it out
 }
 
 bool RouteTable::send(Route& route, QueuedCall& call) {
@@ -147,7 +149,8 @@ bool RouteTable::send(Route& route, QueuedCall& call) {
     Reader reader(call.args);
     invocation = route.local_table->methods[call.request.method].decode(reader);
   } catch (const std::exception& e) {
-    if (call.state) call.state->fail(Error(ErrorKind::internal, std::string("arguments do not decode: ") + e.what()));
+    if (call.state)
+      call.state->fail(Error(ErrorKind::internal, std::string("arguments do not decode: ") + e.what()));
     return true;
   }
   send_local(route, invocation, call.request, call.chain, call.state.get());
@@ -166,8 +169,10 @@ void RouteTable::send_local(Route& route, Invocation* call, const CallRequest& r
   call->credit = request.credit;
   call->trace = request.trace;
   call->chain = std::move(chain);
-  if (route.local_lane == &lane_) call->arrive(lane_);
-  else route.local_lane->post(call);
+  if (route.local_lane == &lane_)
+    call->arrive(lane_);
+  else
+    route.local_lane->post(call);
 }
 
 void RouteTable::send_waiting(Route& route) {
@@ -203,8 +208,10 @@ void RouteTable::abandon(CallState& state, const Error& why) {
     auto cell = there->actors().find(target);
     if (cell != there->actors().end()) cell->second->cancel(number);
   };
-  if (there == &lane_) cancel();
-  else there->post_function(cancel);
+  if (there == &lane_)
+    cancel();
+  else
+    there->post_function(cancel);
 }
 
 void RouteTable::grant(CallState& state, std::uint32_t items) {
@@ -219,8 +226,10 @@ void RouteTable::grant(CallState& state, std::uint32_t items) {
     auto cell = there->actors().find(target);
     if (cell != there->actors().end()) cell->second->grant(number, items);
   };
-  if (there == &lane_) give();
-  else there->post_function(give);
+  if (there == &lane_)
+    give();
+  else
+    there->post_function(give);
 }
 
 // ---- finding the actor ----
@@ -250,7 +259,8 @@ void RouteTable::learn(const ActorNews& news) {
     forget_if_unused(route);
   } else if (news.infeasible) {
     route.state = Route::unknown;
-    Error why = news.failure ? *news.failure : Error(ErrorKind::infeasible, "no node could ever hold the actor");
+    Error why =
+        news.failure ? *news.failure : Error(ErrorKind::infeasible, "no node could ever hold the actor");
     fail_orphans(route, true, &why);
     fail_waiting(route, why);
     forget_if_unused(route);
@@ -321,7 +331,8 @@ void RouteTable::linked(const Place& place, Result<std::unique_ptr<Link>> link) 
     if (found == routes_.end() || found->second->state != Route::linking) continue;
     Route& route = *found->second;
     ErrorKind kind = link.error().kind;
-    if (kind == ErrorKind::mismatch || kind == ErrorKind::unauthenticated || ++route.failures >= kConnectTries) {
+    if (kind == ErrorKind::mismatch || kind == ErrorKind::unauthenticated ||
+        ++route.failures >= kConnectTries) {
       route.state = Route::unknown;
       fail_waiting(route, link.error());
       forget_if_unused(route);
@@ -358,8 +369,10 @@ void RouteTable::gone(ActorId actor, std::uint32_t incarnation, Ref<CallState> s
     route.state = Route::unknown;
   }
   if (state && !state->done()) {
-    if (state->in_flight.retained && state->in_flight.retained->request.retries > 0) requeue(route, *state);
-    else state->fail(why);
+    if (state->in_flight.retained && state->in_flight.retained->request.retries > 0)
+      requeue(route, *state);
+    else
+      state->fail(why);
   }
   if (route.state == Route::unknown && !route.waiting.empty()) ask(route);
   forget_if_unused(route);
@@ -367,16 +380,20 @@ void RouteTable::gone(ActorId actor, std::uint32_t incarnation, Ref<CallState> s
 
 void RouteTable::link_lost(Peer& peer, const std::string& reason) {
   for (auto at = links_.begin(); at != links_.end();) {
-    if (at->second.peer == &peer) at = links_.erase(at);
-    else ++at;
+    if (at->second.peer == &peer)
+      at = links_.erase(at);
+    else
+      ++at;
   }
   for (auto& [call, state] : peer.take_in_flight()) {
     Route& route = of(state->in_flight.target);
     --route.in_flight;
     if (state->done()) continue;
     state->in_flight.peer = nullptr;
-    if (state->in_flight.retained && state->in_flight.retained->request.retries > 0) requeue(route, *state);
-    else route.orphans.push_back(std::move(state));
+    if (state->in_flight.retained && state->in_flight.retained->request.retries > 0)
+      requeue(route, *state);
+    else
+      route.orphans.push_back(std::move(state));
   }
   std::vector<ActorId> affected;
   for (auto& [actor, route] : routes_) {
@@ -387,8 +404,10 @@ void RouteTable::link_lost(Peer& peer, const std::string& reason) {
     route.peer = nullptr;
     route.ended = std::max(route.ended, route.incarnation);
     route.state = Route::unknown;
-    if (!route.waiting.empty() || !route.orphans.empty()) ask(route);
-    else forget_if_unused(route);
+    if (!route.waiting.empty() || !route.orphans.empty())
+      ask(route);
+    else
+      forget_if_unused(route);
   }
   (void)reason;
 }

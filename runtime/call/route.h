@@ -1,11 +1,12 @@
 // Where a lane sends the calls for each actor it talks to, and what waits until that is known.
 //
 //   unknown ──first call──▶ asking ──alive──▶ linking ──▶ open        calls go out as frames
-//      ▲                      │   └─alive, same process──▶ local      calls go to the actor's lane as they are
-//      └──gone, link lost─────┘   └─dead──▶ dead                      calls fail at once with the cause
+//      ▲                      │   └─alive, same process──▶ local      calls go to the actor's lane as they
+//      are └──gone, link lost─────┘   └─dead──▶ dead                      calls fail at once with the cause
 //
-// Calls made meanwhile wait in order. Calls in flight when an incarnation ends are sent again if they have retries
-// left, in their old order and before later ones; otherwise they fail with ActorDied once the head has told why.
+// Calls made meanwhile wait in order. Calls in flight when an incarnation ends are sent again if they have
+// retries left, in their old order and before later ones; otherwise they fail with ActorDied once the head
+// has told why.
 //
 // Owner: the lane. Thread: under its baton. A route lives while a handle, a call or a question needs it.
 #pragma once
@@ -61,11 +62,11 @@ struct Route {
 
   ActorId actor;
   State state = unknown;
-  bool dropped = false;            // no handle is left: forget it when nothing needs it
+  bool dropped = false;  // no handle is left: forget it when nothing needs it
   std::uint32_t handles = 0;
-  std::uint32_t incarnation = 0;   // the last one known
-  std::uint32_t ended = 0;         // incarnations up to this one have ended
-  std::uint8_t failures = 0;       // connects in a row
+  std::uint32_t incarnation = 0;  // the last one known
+  std::uint32_t ended = 0;        // incarnations up to this one have ended
+  std::uint8_t failures = 0;      // connects in a row
   std::uint32_t in_flight = 0;
   Peer* peer = nullptr;
   Lane* local_lane = nullptr;

@@ -1,5 +1,5 @@
-// The calls of a lane that have a deadline, ordered by it: a binary heap in which each call knows its place, so that
-// a call that ends early leaves at once. Under the baton only.
+// The calls of a lane that have a deadline, ordered by it: a binary heap in which each call knows its place,
+// so that a call that ends early leaves at once. Under the baton only.
 #pragma once
 
 #include <cstdint>

@@ -54,8 +54,11 @@ class Lane::StopWhenIdle final : public Runnable {
 };
 
 Lane::Lane(LaneOptions options, Directory& directory)
-    : options_(options), directory_(directory), epoll_(::epoll_create1(EPOLL_CLOEXEC)),
-      doorbell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), polling_(options.poll),
+    : options_(options),
+      directory_(directory),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      doorbell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      polling_(options.poll),
       routes_(std::make_unique<RouteTable>(*this)) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLET;
@@ -82,8 +85,10 @@ void Lane::stop(const std::string& why) {
     routes_->shutdown(why);
     for (auto& [serial, peer] : peers_) peer->shutdown(why);
     // A worker's mail is dropped; a driver's continuations see how their calls ended.
-    if (options_.drivable) ready_.push(new StopWhenIdle(*this));
-    else stopping_ = true;
+    if (options_.drivable)
+      ready_.push(new StopWhenIdle(*this));
+    else
+      stopping_ = true;
   });
   kick();
   // The task above runs on the lane's thread; only then do all loops end.
@@ -115,8 +120,10 @@ void Lane::post(LaneTask* task) {
 }
 
 void Lane::schedule_from_anywhere(Runnable* item) {
-  if (current_lane == this) schedule(item);
-  else post_function([this, item] { schedule(item); });
+  if (current_lane == this)
+    schedule(item);
+  else
+    post_function([this, item] { schedule(item); });
 }
 
 void Lane::take_baton() {
@@ -221,7 +228,7 @@ bool Lane::run_ready() {
 }
 
 void Lane::fire_deadlines() {
-  std::int64_t now = now_ns();
+  std::int64_t now = steady_ns();
   while (CallState* call = deadlines_.pop_expired(now)) {
     call->retain();
     routes_->abandon(*call, Error(ErrorKind::deadline_exceeded, "no answer before the call's deadline"));
@@ -292,8 +299,10 @@ bool Lane::arm() {
   for (Peer* peer : busy_) {
     if (peer->closed()) quiet = false;  // the next turn takes it out
     if (peer->armed) continue;
-    if (peer->prepare_sleep()) peer->armed = armed_ = true;
-    else quiet = false;
+    if (peer->prepare_sleep())
+      peer->armed = armed_ = true;
+    else
+      quiet = false;
   }
   return quiet && tasks_.empty() && ready_.empty();
 }
@@ -419,7 +428,7 @@ bool Lane::wait_handing_off(CallState& state, std::int64_t limit) {
   }
   // The spare counts as the runner in this thread's place.
   drop_baton();
-  bool done = state.sleep_until_done(limit == 0 ? -1 : std::max<std::int64_t>(limit - now_ns(), 0));
+  bool done = state.sleep_until_done(limit == 0 ? -1 : std::max<std::int64_t>(limit - steady_ns(), 0));
   take_baton();
   ++runners_;
   return done;
@@ -430,7 +439,7 @@ bool Lane::drive_nested(CallState& state, std::int64_t limit) {
     bool progress = turn();
     if (state.done() || stopping_) break;
     if (contenders_.load(std::memory_order_relaxed) > 0) yield_baton();
-    if (limit != 0 && now_ns() >= limit) break;
+    if (limit != 0 && steady_ns() >= limit) break;
     if (progress || poll(&state)) continue;
     if (arm() && !state.done() && !stopping_) {
       std::int64_t at = wake_time(limit);

@@ -1,15 +1,19 @@
-// A lane: a thread's worth of links and actors. In turns it reads frames, runs methods, writes each link once, fires
-// deadlines, polls, sleeps. An actor stays on its lane, and a method runs on the lane that read its frame: no hop.
+// A lane: a thread's worth of links and actors. In turns it reads frames, runs methods, writes each link
+// once, fires deadlines, polls, sleeps. An actor stays on its lane, and a method runs on the lane that read
+// its frame: no hop.
 //
-// Owner: Process. Threads: what a lane holds is used by the one thread that holds its *baton*. A worker's lane has a
-// thread that holds it whenever there is work. The driver's lane can be taken over: a thread that blocks in get()
-// takes the baton and drives the lane until its value is there, and a background thread sees to the lane meanwhile:
-//   deep sleep   the background thread sleeps until a doorbell rings; a thread that leaves the lane with calls in
+// Owner: Process. Threads: what a lane holds is used by the one thread that holds its *baton*. A worker's
+// lane has a thread that holds it whenever there is work. The driver's lane can be taken over: a thread that
+// blocks in get() takes the baton and drives the lane until its value is there, and a background thread sees
+// to the lane meanwhile:
+//   deep sleep   the background thread sleeps until a doorbell rings; a thread that leaves the lane with
+//   calls in
 //                flight arms the doorbells of their links (stores, no system call)
-//   light sleep  threads take the lane over often: it wakes every millisecond, doorbells stay unarmed, and it goes
+//   light sleep  threads take the lane over often: it wakes every millisecond, doorbells stay unarmed, and it
+//   goes
 //                back to deep sleep when no thread came within a millisecond
-// A light actor that blocks hands the baton to a spare thread; an actor with its own process drives its links on
-// while calls for itself wait in the mailbox.
+// A light actor that blocks hands the baton to a spare thread; an actor with its own process drives its links
+// on while calls for itself wait in the mailbox.
 #pragma once
 
 #include <atomic>
@@ -55,7 +59,8 @@ class Lane {
   Lane(const Lane&) = delete;
 
   void start();
-  // Ends the loop, joins its threads, discards what waits; calls in flight fail with `why`. Not from the lane.
+  // Ends the loop, joins its threads, discards what waits; calls in flight fail with `why`. Not from the
+  // lane.
   void stop(const std::string& why);
 
   static Lane* current();  // whose baton this thread holds, or null
@@ -71,11 +76,12 @@ class Lane {
   }
   void schedule_from_anywhere(Runnable* item);
 
-  // Waits until `state` is done or the limit (steady nanoseconds, 0: none) has passed; true when done. A thread on
-  // the lane drives it (or hands it on), others take it over or sleep.
+  // Waits until `state` is done or the limit (steady nanoseconds, 0: none) has passed; true when done. A
+  // thread on the lane drives it (or hands it on), others take it over or sleep.
   bool wait(CallState& state, std::int64_t limit);
 
-  // A thread that is on no lane holds the baton between enter and leave. try_enter gives up when another has it.
+  // A thread that is on no lane holds the baton between enter and leave. try_enter gives up when another has
+  // it.
   bool try_enter();
   void leave();
 
@@ -90,7 +96,9 @@ class Lane {
   void stream_written(Peer& peer);  // frames were begun: flush at the end of the turn
   void publish();                   // flushes now what costs no system call, and the rest now and then
   void look();                      // reads what has arrived, without running any of it; now and then
-  std::uint64_t next_call_number() { return ++call_number_ << 8 | static_cast<unsigned>(options_.index & 0xff); }
+  std::uint64_t next_call_number() {
+    return ++call_number_ << 8 | static_cast<unsigned>(options_.index & 0xff);
+  }
 
  private:
   class StopWhenIdle;
@@ -118,7 +126,7 @@ class Lane {
   void take_baton();
   void drop_baton();
   void yield_baton();
-  void kick();  // makes a thread that sleeps in epoll look; any thread
+  void kick();                                       // makes a thread that sleeps in epoll look; any thread
   std::int64_t wake_time(std::int64_t limit) const;  // the limit or the first deadline; 0: none
 
   LaneOptions options_;
@@ -139,7 +147,7 @@ class Lane {
   std::uint64_t peer_serial_ = 0;
   std::vector<Peer*> busy_, dirty_;
   std::uint64_t looked_ = 0;  // time stamp counter
-  bool closing_ = false;  // some peer is closed: reap
+  bool closing_ = false;      // some peer is closed: reap
   std::unordered_map<ActorId, ActorCell*> actors_;
   std::uint64_t call_number_ = 0;
   bool armed_ = false;
@@ -150,7 +158,7 @@ class Lane {
   int runners_ = 0, spares_ = 0, spares_wanted_ = 0;
 
   // The driver's lane.
-  std::atomic<bool> driven_{false};  // a thread drives: others sleep on their state
+  std::atomic<bool> driven_{false};              // a thread drives: others sleep on their state
   const CallState* driver_sleeps_on_ = nullptr;  // the state for which it sleeps in epoll; under the baton
   std::atomic<int> driver_asleep_{0};
   std::atomic<std::uint64_t> attended_{0};

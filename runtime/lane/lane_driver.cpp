@@ -1,4 +1,5 @@
-// The lane of a driver: threads that wait take it over, and a background thread sees to it meanwhile (lane.h).
+// The lane of a driver: threads that wait take it over, and a background thread sees to it meanwhile
+// (lane.h).
 #include <algorithm>
 
 #include "core/os/cpu.h"
@@ -18,7 +19,7 @@ bool Lane::wait(CallState& state, std::int64_t limit) {
     return here.options_.hand_off ? here.wait_handing_off(state, limit) : here.drive_nested(state, limit);
   }
   if (options_.drivable) return drive(state, limit);
-  return state.sleep_until_done(limit == 0 ? -1 : std::max<std::int64_t>(limit - now_ns(), 0));
+  return state.sleep_until_done(limit == 0 ? -1 : std::max<std::int64_t>(limit - steady_ns(), 0));
 }
 
 bool Lane::drive(CallState& state, std::int64_t limit) {
@@ -26,7 +27,7 @@ bool Lane::drive(CallState& state, std::int64_t limit) {
     sleepers_.fetch_add(1);
     // Whoever leaves the lane next arms it for us; if it has left already, the background thread must look.
     if (!driven_.load() && !kicked_.exchange(true)) kick();
-    bool done = state.sleep_until_done(limit == 0 ? -1 : std::max<std::int64_t>(limit - now_ns(), 0));
+    bool done = state.sleep_until_done(limit == 0 ? -1 : std::max<std::int64_t>(limit - steady_ns(), 0));
     sleepers_.fetch_sub(1);
     return done;
   }
@@ -39,7 +40,7 @@ bool Lane::drive(CallState& state, std::int64_t limit) {
     bool progress = turn();
     if (state.done()) break;
     if (contenders_.load(std::memory_order_relaxed) > 0) yield_baton();
-    if (limit != 0 && now_ns() >= limit) break;
+    if (limit != 0 && steady_ns() >= limit) break;
     if (progress || poll(&state)) continue;
     quick_drives_ = 0;
     driver_sleeps_on_ = &state;
@@ -79,8 +80,8 @@ void Lane::leave_driving() {
   if (call && !kicked_.exchange(true)) kick();
 }
 
-// Light sleep: neither doorbells nor readiness wake it, since threads that come often see to those themselves; a kick
-// does, and so does a millisecond in which none of them came.
+// Light sleep: neither doorbells nor readiness wake it, since threads that come often see to those
+// themselves; a kick does, and so does a millisecond in which none of them came.
 void Lane::doze(std::uint64_t seen, std::uint32_t kicks) {
   for (;;) {
     futex_wait(kicks_, kicks, 1'000'000);

@@ -2,8 +2,9 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
+
+#include "core/base/clock.h"
 
 namespace troupe {
 class Lane;
@@ -14,15 +15,10 @@ namespace troupe::lane_internal {
 // Whose baton this thread holds.
 extern constinit thread_local Lane* current_lane;
 
-inline std::int64_t now_ns() {
-  auto since = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(since).count();
-}
-
 // For epoll_wait; `at` in steady nanoseconds, 0: never.
 inline int timeout_until(std::int64_t at) {
   if (at == 0) return -1;
-  std::int64_t left = at - now_ns();
+  std::int64_t left = at - steady_ns();
   return left <= 0 ? 0 : static_cast<int>(std::min<std::int64_t>(left / 1'000'000 + 1, 60'000));
 }
 

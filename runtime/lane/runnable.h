@@ -1,5 +1,5 @@
-// A piece of work that waits in a lane's own queue: an actor with mail, a continuation, a coroutine to resume.
-// Only the thread that holds the lane's baton touches it.
+// A piece of work that waits in a lane's own queue: an actor with mail, a continuation, a coroutine to
+// resume. Only the thread that holds the lane's baton touches it.
 #pragma once
 
 namespace troupe {
@@ -23,8 +23,10 @@ class ReadyQueue {
   bool empty() const { return head_ == nullptr; }
   void push(Runnable* item) {
     item->next_ready_ = nullptr;
-    if (tail_ != nullptr) tail_->next_ready_ = item;
-    else head_ = item;
+    if (tail_ != nullptr)
+      tail_->next_ready_ = item;
+    else
+      head_ = item;
     tail_ = item;
   }
   Runnable* pop() {

@@ -28,14 +28,19 @@ class TaskQueue {
   // Any thread.
   void push(LaneTask* task) {
     task->next_ = head_.load(std::memory_order_relaxed);
-    while (!head_.compare_exchange_weak(task->next_, task, std::memory_order_seq_cst, std::memory_order_relaxed)) {
+    while (!head_.compare_exchange_weak(task->next_, task, std::memory_order_seq_cst,
+                                        std::memory_order_relaxed)) {
     }
   }
   bool empty() const { return head_.load(std::memory_order_seq_cst) == nullptr; }
 
   // The consumer: runs what was there, oldest first, and returns how many.
-  int run_all() { return drain([](LaneTask* task) { task->run_task(); }); }
-  int drop_all() { return drain([](LaneTask* task) { task->drop_task(); }); }
+  int run_all() {
+    return drain([](LaneTask* task) { task->run_task(); });
+  }
+  int drop_all() {
+    return drain([](LaneTask* task) { task->drop_task(); });
+  }
 
  private:
   int drain(void (*each)(LaneTask*)) {

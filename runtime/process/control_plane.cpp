@@ -42,8 +42,11 @@ class ControlPlane::Client final : public wire::JobClient::Server {
 };
 
 ControlPlane::ControlPlane(ControlLoop& loop, LinkIdentity self, Token token)
-    : loop_(loop), self_(std::move(self)), token_(std::move(token)),
-      lost_(ErrorKind::unavailable, "not connected to the cluster yet"), on_failure_(kj::heap<Ignore>()),
+    : loop_(loop),
+      self_(std::move(self)),
+      token_(std::move(token)),
+      lost_(ErrorKind::unavailable, "not connected to the cluster yet"),
+      on_failure_(kj::heap<Ignore>()),
       tasks_(kj::heap<kj::TaskSet>(*on_failure_)) {}
 
 ControlPlane::~ControlPlane() noexcept(false) {
@@ -62,9 +65,8 @@ void ControlPlane::lose_session(const Error& why) {
     auto waiters = std::move(known.waiters);
     known.waiters.clear();
     for (const Waiter& waiter : waiters) {
-      waiter.lane->post_function([lane = waiter.lane, actor = actor, why] {
-        lane->routes().learn_failed(actor, why);
-      });
+      waiter.lane->post_function(
+          [lane = waiter.lane, actor = actor, why] { lane->routes().learn_failed(actor, why); });
     }
   }
 }
@@ -75,7 +77,8 @@ void ControlPlane::spawn(std::vector<SpawnRequest> requests) {
   for (auto& request : requests) known_[request.actor].ours = true;
   for (std::size_t begin = 0, end = 0; begin < requests.size(); begin = end) {
     std::size_t bytes = 0;
-    while (end < requests.size() && end - begin < kSpawnsPerCall && (end == begin || bytes < kSpawnBytesPerCall)) {
+    while (end < requests.size() && end - begin < kSpawnsPerCall &&
+           (end == begin || bytes < kSpawnBytesPerCall)) {
       bytes += requests[end++].args.size();
     }
     std::vector<ActorId> actors;
@@ -139,8 +142,9 @@ void ControlPlane::find(const std::string& name, const std::string& class_name, 
         [answer, name, class_name](capnp::Response<wire::Session::FindResults> response) {
           auto state = response.getState();
           if (state.getClassName() != class_name.c_str()) {
-            answer(Error(ErrorKind::invalid_argument, "the actor \"" + name + "\" is a " +
-                                                          state.getClassName().cStr() + ", not a " + class_name));
+            answer(Error(
+                ErrorKind::invalid_argument,
+                "the actor \"" + name + "\" is a " + state.getClassName().cStr() + ", not a " + class_name));
             return;
           }
           answer(ActorId{state.getActor()});
@@ -169,8 +173,13 @@ void ControlPlane::nodes(Answer<std::vector<NodeSummary>> answer) {
         [answer](capnp::Response<wire::Session::NodesResults> response) {
           std::vector<NodeSummary> out;
           for (auto node : response.getNodes()) {
-            out.push_back({{node.getNode()}, node.getName().cStr(), node.getHostId().cStr(), node.getAlive(), node.getPid(),
-                           read_resources(node.getTotal()), read_resources(node.getFree())});
+            out.push_back({{node.getNode()},
+                           node.getName().cStr(),
+                           node.getHostId().cStr(),
+                           node.getAlive(),
+                           node.getPid(),
+                           read_resources(node.getTotal()),
+                           read_resources(node.getFree())});
           }
           answer(std::move(out));
         },
@@ -203,13 +212,15 @@ void ControlPlane::resolve(ActorId actor, std::uint32_t after, Lane& lane) {
     lose_session(lost_);
     return;
   }
-  // Only a lane whose link broke needs a verdict in bounded time; an actor that waits for its place may take long.
+  // Only a lane whose link broke needs a verdict in bounded time; an actor that waits for its place may take
+  // long.
   if (after == 0) return;
   tasks_->add(loop_.timer().afterDelay(kVerdictMs * kj::MILLISECONDS).then([this, actor, number] {
     auto at = known_.find(actor);
     if (at == known_.end()) return;
     auto& waiters = at->second.waiters;
-    auto waiter = std::find_if(waiters.begin(), waiters.end(), [&](const Waiter& w) { return w.number == number; });
+    auto waiter =
+        std::find_if(waiters.begin(), waiters.end(), [&](const Waiter& w) { return w.number == number; });
     if (waiter == waiters.end()) return;
     Lane* lane = waiter->lane;
     waiters.erase(waiter);
@@ -245,7 +256,8 @@ void ControlPlane::ask(ActorId actor, Known& known) {
           at->second.waiters.clear();
           Error why = error_of(failure);
           for (const Waiter& waiter : waiters) {
-            waiter.lane->post_function([lane = waiter.lane, actor, why] { lane->routes().learn_failed(actor, why); });
+            waiter.lane->post_function(
+                [lane = waiter.lane, actor, why] { lane->routes().learn_failed(actor, why); });
           }
           forget_if_unused(actor);
         }));
@@ -256,8 +268,10 @@ void ControlPlane::changed(ActorNews news) {
   if (news.place) {
     // One copy for all actors of a place.
     auto& shared = places_[{news.place->process, news.place->lane}];
-    if (auto kept = shared.lock()) news.place = kept;
-    else shared = news.place;
+    if (auto kept = shared.lock())
+      news.place = kept;
+    else
+      shared = news.place;
   }
   ActorId actor = news.actor;
   auto at = known_.find(actor);
@@ -266,7 +280,8 @@ void ControlPlane::changed(ActorNews news) {
   // News may cross answers on the way: what is older than what we know is dropped.
   if (news.incarnation < known.news.incarnation && news.phase != Phase::dead) return;
   if (known.ours && news.infeasible && !known.news.infeasible && news.failure) {
-    log(Level::warning, "actor " + to_string(actor) + " (" + news.class_name + ") waits: " + news.failure->message);
+    log(Level::warning,
+        "actor " + to_string(actor) + " (" + news.class_name + ") waits: " + news.failure->message);
   }
   // How the incarnation before ended is what its callers want to know.
   if (news.phase == Phase::alive && !news.failure) news.failure = known.news.failure;
@@ -291,10 +306,11 @@ void ControlPlane::answer_waiters(Known& known) {
 void ControlPlane::forget_if_unused(ActorId actor) {
   auto at = known_.find(actor);
   if (at == known_.end() || !at->second.waiters.empty() || at->second.asked) return;
-  // A dead actor of ours is asked about at most by handles that have not heard yet: the head remembers it a while.
+  // A dead actor of ours is asked about at most by handles that have not heard yet: the head remembers it a
+  // while.
   if (!at->second.ours || at->second.news.phase == Phase::dead) {
-    if (at->second.ours && at->second.news.failure &&
-        at->second.news.incarnation == 0) return;  // it never existed in the head: we alone know why
+    if (at->second.ours && at->second.news.failure && at->second.news.incarnation == 0)
+      return;  // it never existed in the head: we alone know why
     known_.erase(at);
   }
 }
@@ -306,7 +322,8 @@ void ControlPlane::connect(std::shared_ptr<const Place> place, Lane& lane) {
                   .then(
                       [place, &lane](kj::Own<std::unique_ptr<Link>> link) {
                         auto shared = std::make_shared<std::unique_ptr<Link>>(std::move(*link));
-                        lane.post_function([&lane, place, shared] { lane.routes().linked(*place, std::move(*shared)); });
+                        lane.post_function(
+                            [&lane, place, shared] { lane.routes().linked(*place, std::move(*shared)); });
                       },
                       [place, &lane](kj::Exception&& failure) {
                         Error why = error_of(failure);

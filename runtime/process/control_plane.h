@@ -1,5 +1,5 @@
-// The control thread's half of a process: the session with the head, spawns, questions about actors, links being set
-// up. Everything here runs on the control thread; Process posts to it.
+// The control thread's half of a process: the session with the head, spawns, questions about actors, links
+// being set up. Everything here runs on the control thread; Process posts to it.
 #pragma once
 
 #include <map>
@@ -54,8 +54,8 @@ class ControlPlane {
   };
   struct Known {
     ActorNews news;
-    bool ours = false;       // the head tells its changes
-    bool asked = false;      // a question is with the head
+    bool ours = false;   // the head tells its changes
+    bool asked = false;  // a question is with the head
     std::uint32_t asked_after = 0;
     std::vector<Waiter> waiters;
   };
@@ -73,7 +73,8 @@ class ControlPlane {
   kj::Maybe<wire::Session::Client> session_;
   Error lost_;
   std::unordered_map<ActorId, Known> known_;
-  std::map<std::pair<ProcessId, std::uint16_t>, std::weak_ptr<const Place>> places_;  // one copy for all actors there
+  std::map<std::pair<ProcessId, std::uint16_t>, std::weak_ptr<const Place>>
+      places_;  // one copy for all actors there
   std::uint64_t waiter_number_ = 0;
   kj::Own<kj::TaskSet::ErrorHandler> on_failure_;
   kj::Own<kj::TaskSet> tasks_;

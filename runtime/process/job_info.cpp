@@ -20,8 +20,8 @@ bool is_passed_on(std::string_view entry) {
 
 }  // namespace
 
-void write_job_info(wire::JobInfo::Builder to, const std::string& program, const std::vector<std::string>& arguments,
-                    const LinkIdentity& self) {
+void write_job_info(wire::JobInfo::Builder to, const std::string& program,
+                    const std::vector<std::string>& arguments, const LinkIdentity& self) {
   to.setName(std::filesystem::path(program).filename().c_str());
   to.setExecutable(executable_path().c_str());
   to.setFingerprint(self.fingerprint);

@@ -9,7 +9,7 @@
 
 namespace troupe {
 
-void write_job_info(wire::JobInfo::Builder to, const std::string& program, const std::vector<std::string>& arguments,
-                    const LinkIdentity& self);
+void write_job_info(wire::JobInfo::Builder to, const std::string& program,
+                    const std::vector<std::string>& arguments, const LinkIdentity& self);
 
 }  // namespace troupe

@@ -54,7 +54,8 @@ std::unique_ptr<Link> finish(SocketStream& stream, bool shared, UniqueFd memory,
   parts.side = side;
   std::size_t expected = side == RingSide::creator ? 1 : 2;
   if (fds.size() != expected) {
-    kj::throwFatalException(kj_exception(Error(ErrorKind::invalid_argument, "a handshake without its descriptors")));
+    kj::throwFatalException(
+        kj_exception(Error(ErrorKind::invalid_argument, "a handshake without its descriptors")));
   }
   parts.memory = side == RingSide::creator ? std::move(memory) : std::move(fds[0]);
   parts.peer_doorbell = std::move(fds.back());
@@ -73,7 +74,8 @@ kj::Promise<T> within(ControlLoop& loop, int ms, kj::Promise<T> promise, const c
 }  // namespace
 
 kj::Promise<kj::Own<std::unique_ptr<Link>>> open_link(ControlLoop& loop, const Place& place,
-                                                      const LinkIdentity& self, const Token& token, int doorbell) {
+                                                      const LinkIdentity& self, const Token& token,
+                                                      int doorbell) {
   bool shared = place.host_id == self.host_id && !place.unix_path.empty();
   Address address;
   if (shared) {
@@ -82,8 +84,9 @@ kj::Promise<kj::Own<std::unique_ptr<Link>>> open_link(ControlLoop& loop, const P
     address.host = place.tcp_host;
     address.port = place.tcp_port;
     if (address.host.empty() || address.port == 0) {
-      return kj_exception(Error(ErrorKind::unavailable,
-                                "the actor's process takes no links from other hosts: start its node with --host"));
+      return kj_exception(
+          Error(ErrorKind::unavailable,
+                "the actor's process takes no links from other hosts: start its node with --host"));
     }
   }
   return connect_authenticated(loop, address, token)
@@ -137,8 +140,10 @@ kj::Promise<void> serve_link(ControlLoop& loop, kj::Own<SocketStream> stream, co
       error = Error(kind, why);
       accepted = false;
     };
-    if (hello.getProtocol() != kLinkProtocol) refuse(ErrorKind::mismatch, "another version of the link protocol");
-    else if (hello.getCallee() != self.process.value) refuse(ErrorKind::not_found, "another process lives there now");
+    if (hello.getProtocol() != kLinkProtocol)
+      refuse(ErrorKind::mismatch, "another version of the link protocol");
+    else if (hello.getCallee() != self.process.value)
+      refuse(ErrorKind::not_found, "another process lives there now");
     else if (hello.getFingerprint() != self.fingerprint) {
       refuse(ErrorKind::mismatch, "the two processes run different builds of the program");
     } else if (doorbell < 0) {
@@ -158,9 +163,11 @@ kj::Promise<void> serve_link(ControlLoop& loop, kj::Own<SocketStream> stream, co
     auto sent = stream.write(bytes.data(), bytes.size());
     if (!accepted) return kj::mv(sent);
     std::uint16_t lane = hello.getLane();
-    return sent.then([&stream, lane, on_link] { on_link(lane, finish(stream, false, UniqueFd(), RingSide::joiner)); });
+    return sent.then(
+        [&stream, lane, on_link] { on_link(lane, finish(stream, false, UniqueFd(), RingSide::joiner)); });
   });
-  return within(loop, kHelloMs, kj::mv(served), "a caller did not finish its hello in time").attach(kj::mv(stream));
+  return within(loop, kHelloMs, kj::mv(served), "a caller did not finish its hello in time")
+      .attach(kj::mv(stream));
 }
 
 }  // namespace troupe

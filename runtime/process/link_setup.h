@@ -1,6 +1,7 @@
-// Setting links up: after the proof of the token the caller says who it is and whom it wants (LinkHello), and the
-// callee checks process, fingerprint and lane before it accepts (not the job: detached actors serve later ones). Inside one machine the caller brings a memfd for
-// the rings and both sides pass their lane's doorbell; else the socket itself becomes the link.
+// Setting links up: after the proof of the token the caller says who it is and whom it wants (LinkHello), and
+// the callee checks process, fingerprint and lane before it accepts (not the job: detached actors serve later
+// ones). Inside one machine the caller brings a memfd for the rings and both sides pass their lane's
+// doorbell; else the socket itself becomes the link.
 //
 // Control thread. Limits: one hello of at most kMaxHello bytes, in kHelloMs.
 #pragma once
@@ -31,7 +32,8 @@ struct LinkIdentity {
 
 // Rejected with an Error: unavailable, unauthenticated, mismatch, not_found.
 kj::Promise<kj::Own<std::unique_ptr<Link>>> open_link(ControlLoop& loop, const Place& place,
-                                                      const LinkIdentity& self, const Token& token, int doorbell);
+                                                      const LinkIdentity& self, const Token& token,
+                                                      int doorbell);
 
 // Finds the doorbell of a lane of this process, or -1.
 using DoorbellOf = std::function<int(std::uint16_t lane)>;

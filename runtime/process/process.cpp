@@ -25,8 +25,8 @@ std::atomic<Process*> the_process{nullptr};
 
 }  // namespace
 
-// Order of destruction: lanes first (their threads use everything else), then, on the control thread, plane and
-// connection, then the loop.
+// Order of destruction: lanes first (their threads use everything else), then, on the control thread, plane
+// and connection, then the loop.
 class Process::Impl {
  public:
   // Lives on the control thread.
@@ -117,8 +117,9 @@ Result<std::unique_ptr<Process>> Process::start_driver(const std::string& head, 
   auto impl = std::make_unique<Impl>();
   std::promise<Result<void>> ready;
   auto started = ready.get_future();
-  impl->control = std::thread(
-      [&impl = *impl, &ready, cluster = *cluster, program, arguments] { impl.run_driver(cluster, program, arguments, ready); });
+  impl->control = std::thread([&impl = *impl, &ready, cluster = *cluster, program, arguments] {
+    impl.run_driver(cluster, program, arguments, ready);
+  });
   auto result = started.get();
   if (!result) {
     impl->control.join();
@@ -200,8 +201,9 @@ namespace {
 ActorId number(std::atomic<std::uint64_t>& counter, ProcessId self) {
   std::uint64_t n = counter.fetch_add(1) + 1;
   if (n > kActorsPerProcess) {
-    throw ThrowsError(Error(ErrorKind::overloaded, "this process has spawned " + std::to_string(kActorsPerProcess) +
-                                                       " actors, the most a process can"));
+    throw ThrowsError(Error(
+        ErrorKind::overloaded,
+        "this process has spawned " + std::to_string(kActorsPerProcess) + " actors, the most a process can"));
   }
   return actor_of(self, n);
 }

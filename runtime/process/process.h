@@ -1,8 +1,8 @@
-// The process's part in a cluster: a driver (the user's main) or a worker (the same executable, started by an agent).
-// It owns the control thread, which talks to the head, and the lanes, which run actors and calls.
+// The process's part in a cluster: a driver (the user's main) or a worker (the same executable, started by an
+// agent). It owns the control thread, which talks to the head, and the lanes, which run actors and calls.
 //
-// Owner: troupe::Runtime. There is at most one in a process; get() is valid between its start and its end. All
-// members may be called by any thread.
+// Owner: troupe::Runtime. There is at most one in a process; get() is valid between its start and its end.
+// All members may be called by any thread.
 #pragma once
 
 #include <chrono>
@@ -65,9 +65,9 @@ class Process : public Directory {
   ~Process() override;
 
   JobId job() const;
-  NodeId node() const;               // 0 in a driver
+  NodeId node() const;  // 0 in a driver
   const std::string& node_name() const;
-  Lane& default_lane();              // of the calling thread: its own, or the first
+  Lane& default_lane();  // of the calling thread: its own, or the first
 
   // Numbers the actor and asks for it in the background; failures show in its calls.
   ActorId spawn(SpawnRequest request);

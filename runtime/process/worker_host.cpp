@@ -23,7 +23,8 @@ class WorkerHost::Server final : public wire::Worker::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> destroy(DestroyContext context) override {
-    for (auto actor : context.getParams().getActors()) host_.destroy({actor.getActor()}, actor.getIncarnation());
+    for (auto actor : context.getParams().getActors())
+      host_.destroy({actor.getActor()}, actor.getIncarnation());
     return kj::READY_NOW;
   }
 
@@ -56,10 +57,12 @@ void WorkerHost::listen() {
   place_.node = {start_.node};
   place_.host_id = start_.host_id;
   auto on_peer = [this](kj::Own<SocketStream> stream) {
-    loop_.spawn("a new link", serve_link(
-        loop_, kj::mv(stream), plane_.self(),
-        [this](std::uint16_t lane) { return lane < lanes_.size() ? lanes_[lane]->doorbell() : -1; },
-        [this](std::uint16_t lane, std::unique_ptr<Link> link) { take_link(lane, std::move(link)); }));
+    loop_.spawn(
+        "a new link",
+        serve_link(
+            loop_, kj::mv(stream), plane_.self(),
+            [this](std::uint16_t lane) { return lane < lanes_.size() ? lanes_[lane]->doorbell() : -1; },
+            [this](std::uint16_t lane, std::unique_ptr<Link> link) { take_link(lane, std::move(link)); }));
   };
   Address address, bound;
   address.path = start_.socket_dir + "/w" + std::to_string(start_.process);
@@ -87,13 +90,11 @@ void WorkerHost::start() {
   request.setClient(plane_.client());
   write_place(request.initEndpoint(), place_);
   request.setFingerprint(plane_.self().fingerprint);
-  plane_.use_session(request.send()
-                         .then([](capnp::Response<wire::WorkerHost::RegisterResults> answer) {
-                           return answer.getSession();
-                         },
-                         [](kj::Exception&& failure) -> wire::Session::Client {
-                           give_up("the node refused this worker: " + error_of(failure).message);
-                         }));
+  plane_.use_session(request.send().then(
+      [](capnp::Response<wire::WorkerHost::RegisterResults> answer) { return answer.getSession(); },
+      [](kj::Exception&& failure) -> wire::Session::Client {
+        give_up("the node refused this worker: " + error_of(failure).message);
+      }));
   host_ = kj::mv(host);
 }
 
@@ -122,7 +123,8 @@ void WorkerHost::place(wire::Placement::Reader placement) {
   auto args = spec.getArgs();
   std::vector<std::byte> bytes(args.size());
   if (!bytes.empty()) std::memcpy(bytes.data(), args.begin(), args.size());
-  lanes_[lane]->post_function([this, lane, table, identity = std::move(identity), bytes = std::move(bytes)]() mutable {
+  lanes_[lane]->post_function([this, lane, table, identity = std::move(identity),
+                               bytes = std::move(bytes)]() mutable {
     // Constructors are user code and may block: they run in their turn, not among the tasks.
     class Construct final : public Runnable {
      public:
@@ -136,12 +138,16 @@ void WorkerHost::place(wire::Placement::Reader placement) {
         auto* cell = new ActorCell(here, table_, std::move(identity_));
         Reader reader(args_);
         auto made = cell->construct(reader);
-        if (made) here.actors()[id] = cell;
-        else cell->release();
+        if (made)
+          here.actors()[id] = cell;
+        else
+          cell->release();
         host_.loop_.post([&host = host_, lane = lane_, id, incarnation,
                           failure = made ? nullptr : std::make_shared<const Error>(made.error())] {
-          if (failure) host.report_failed(id, incarnation, *failure);
-          else host.report_alive(id, incarnation, lane);
+          if (failure)
+            host.report_failed(id, incarnation, *failure);
+          else
+            host.report_alive(id, incarnation, lane);
         });
         delete this;
       }

@@ -1,6 +1,6 @@
-// The actors' host in a worker process: serves the agent (wire::Worker), makes and ends actors on the lanes, takes
-// links. Control thread. When the agent's channel ends, the worker kills its own process group: nothing it or its
-// actors started survives.
+// The actors' host in a worker process: serves the agent (wire::Worker), makes and ends actors on the lanes,
+// takes links. Control thread. When the agent's channel ends, the worker kills its own process group: nothing
+// it or its actors started survives.
 #pragma once
 
 #include <memory>

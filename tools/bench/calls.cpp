@@ -135,8 +135,8 @@ int second_driver() {
 
 std::vector<Case> call_cases() {
   std::vector<Case> out;
-  out.push_back({"actor_sync", "µs", "one call after the other, actor in its own process", [] { return sync_us(200'000); },
-                 raw_socket_us});
+  out.push_back({"actor_sync", "µs", "one call after the other, actor in its own process",
+                 [] { return sync_us(200'000); }, raw_socket_us});
   Case sleeping{"actor_sync_sleeping", "µs", "the same with polling off", [] { return sync_us(20'000); },
                 raw_socket_us};
   sleeping.poll_us = "0";

@@ -1,5 +1,5 @@
-// The benchmark harness: a case measures a value and, where one exists, its floor, alternating within the same run;
-// medians go out as one JSON object {case, value, unit, floor, ratio, runs, machine}.
+// The benchmark harness: a case measures a value and, where one exists, its floor, alternating within the
+// same run; medians go out as one JSON object {case, value, unit, floor, ratio, runs, machine}.
 #pragma once
 
 #include <functional>
@@ -13,10 +13,10 @@ struct Case {
   const char* unit;  // µs, 1/s, bytes, % of one core
   const char* what;
   std::function<double()> value;
-  std::function<double()> floor;        // may be empty
-  const char* poll_us = nullptr;        // TROUPE_POLL_US for the driver and its workers
-  bool cluster = true;                  // needs a troupe::Runtime
-  bool remote = false;                  // needs the second host of tools/bench/two_hosts
+  std::function<double()> floor;  // may be empty
+  const char* poll_us = nullptr;  // TROUPE_POLL_US for the driver and its workers
+  bool cluster = true;            // needs a troupe::Runtime
+  bool remote = false;            // needs the second host of tools/bench/two_hosts
   int runs = 5;
 };
 
@@ -41,7 +41,8 @@ class Burners {
 double raw_socket_us();  // 64-byte round trip between two processes over a Unix socket
 double raw_tcp_us();     // the same over TCP: to the second host's echo (TROUPE_BENCH_ECHO), else loopback
 
-// The executable of this process, and how long it takes to start and reap it when it ends at once: starts a second.
+// The executable of this process, and how long it takes to start and reap it when it ends at once: starts a
+// second.
 double start_and_reap_rate();
 
 }  // namespace troupe::bench

@@ -1,5 +1,5 @@
-// troupe-bench CASE… [--json] [--runs N]: see tools/bench/harness.h. Run through `troupe bench`, which provides a
-// cluster of its own.
+// troupe-bench CASE… [--json] [--runs N]: see tools/bench/harness.h. Run through `troupe bench`, which
+// provides a cluster of its own.
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -80,8 +80,10 @@ int run(const Case& one, int runs, bool json) {
   result["ratio"] = one.floor ? nlohmann::json(value / median(floors)) : nlohmann::json();
   result["runs"] = values;
   result["machine"] = machine();
-  if (json) std::printf("%s\n", result.dump().c_str());
-  else print_text(result);
+  if (json)
+    std::printf("%s\n", result.dump().c_str());
+  else
+    print_text(result);
   std::fflush(stdout);
   return 0;
 }
@@ -94,21 +96,28 @@ int main(int argc, char** argv) {
   using namespace troupe::bench;
   if (argc == 2 && std::strcmp(argv[1], "--exit-at-once") == 0) return 0;
   if (argc == 3 && std::strcmp(argv[1], "--echo") == 0) return serve_echo(std::atoi(argv[2]));
-  if (std::getenv("TROUPE_ROLE") != nullptr) Runtime worker(argc, argv, classes<Echo, Caller>);  // never returns
+  if (std::getenv("TROUPE_ROLE") != nullptr)
+    Runtime worker(argc, argv, classes<Echo, Caller>);  // never returns
   bool json = false, list = false, second = false;
   int runs = 0;
   std::vector<std::string> names;
   for (int i = 1; i < argc; ++i) {
     std::string arg = argv[i];
-    if (arg == "--json") json = true;
-    else if (arg == "--list") list = true;
-    else if (arg == "--second-driver") second = true;
-    else if (arg == "--runs" && i + 1 < argc) runs = std::atoi(argv[++i]);
-    else names.push_back(arg);
+    if (arg == "--json")
+      json = true;
+    else if (arg == "--list")
+      list = true;
+    else if (arg == "--second-driver")
+      second = true;
+    else if (arg == "--runs" && i + 1 < argc)
+      runs = std::atoi(argv[++i]);
+    else
+      names.push_back(arg);
   }
   auto cases = all_cases();
   if (list) {
-    for (auto& one : cases) std::printf("%-20s %-4s %s%s\n", one.name, one.unit, one.what, one.remote ? " (remote)" : "");
+    for (auto& one : cases)
+      std::printf("%-20s %-4s %s%s\n", one.name, one.unit, one.what, one.remote ? " (remote)" : "");
     return 0;
   }
   std::vector<const Case*> chosen;

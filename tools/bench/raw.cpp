@@ -184,7 +184,8 @@ Burners::~Burners() {
 }
 
 std::vector<Case> raw_cases() {
-  Case socket{"raw_socket", "µs", "64-byte round trip between two processes over a Unix socket", raw_socket_us, {}};
+  Case socket{
+      "raw_socket", "µs", "64-byte round trip between two processes over a Unix socket", raw_socket_us, {}};
   Case tcp{"raw_tcp", "µs", "64-byte round trip between two processes over TCP", raw_tcp_us, {}};
   socket.cluster = tcp.cluster = false;
   return {socket, tcp};

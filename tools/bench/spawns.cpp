@@ -17,7 +17,8 @@
 namespace troupe::bench {
 namespace {
 
-// Creates n actors with one call each; actors a second, until all calls were answered. They are ended afterwards.
+// Creates n actors with one call each; actors a second, until all calls were answered. They are ended
+// afterwards.
 double spawn_rate(int n, const ActorOptions& options) {
   std::vector<Handle<Echo>> actors;
   std::vector<Future<int>> answers;
@@ -159,22 +160,30 @@ double busy_control() {
 
 std::vector<Case> spawn_cases() {
   return {
-      {"spawn_light", "1/s", "light actors created with one call each, durable", [] {
-         return spawn_rate(5000, ActorOptions().light());
-       }, {}},
-      {"spawn_process", "1/s", "actors with a process of their own, created with one call each", [] {
-         return spawn_rate(200, ActorOptions());
-       }, start_and_reap_rate},
+      {"spawn_light",
+       "1/s",
+       "light actors created with one call each, durable",
+       [] { return spawn_rate(5000, ActorOptions().light()); },
+       {}},
+      {"spawn_process", "1/s", "actors with a process of their own, created with one call each",
+       [] { return spawn_rate(200, ActorOptions()); }, start_and_reap_rate},
   };
 }
 
 std::vector<Case> rest_cases() {
-  Case memory{"memory_per_actor", "bytes", "idle light actor: growth of all processes of the cluster", memory_per_actor, {}};
+  Case memory{"memory_per_actor",
+              "bytes",
+              "idle light actor: growth of all processes of the cluster",
+              memory_per_actor,
+              {}};
   memory.runs = 3;
   Case idle{"idle_cpu", "%", "cluster at rest with 1,000 connected actors", idle_cpu, {}};
   idle.runs = 3;
-  Case busy{"busy_control", "µs", "slowest of list, find and kill while an actor spins with 1,000 calls queued",
-            busy_control, {}};
+  Case busy{"busy_control",
+            "µs",
+            "slowest of list, find and kill while an actor spins with 1,000 calls queued",
+            busy_control,
+            {}};
   busy.runs = 3;
   return {memory, idle, busy};
 }

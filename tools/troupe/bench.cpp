@@ -1,5 +1,5 @@
-// troupe bench CASE…: runs the benchmark program, which lies beside this one, on a local cluster of its own. Cases
-// between hosts run between two network namespaces.
+// troupe bench CASE…: runs the benchmark program, which lies beside this one, on a local cluster of its own.
+// Cases between hosts run between two network namespaces.
 #include <unistd.h>
 
 #include <cerrno>
@@ -34,12 +34,14 @@ Run add_bench(CLI::App& app) {
   app.add_option("CASE", options->cases, "cases to measure; --list shows them");
   app.add_flag("--json", options->json, "one JSON object a case");
   app.add_flag("--list", options->list, "show the cases");
-  app.add_option("--runs", options->runs, "how often each is measured; the median counts")->check(CLI::PositiveNumber);
+  app.add_option("--runs", options->runs, "how often each is measured; the median counts")
+      ->check(CLI::PositiveNumber);
   return [options]() -> int {
     namespace fs = std::filesystem;
     fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
     std::string troupe = folder / "troupe", bench = folder / "troupe-bench", hosts = folder / "two_hosts";
-    if (!fs::exists(bench)) throw Failed("the benchmark is not built: cmake --build build/release --target troupe-bench");
+    if (!fs::exists(bench))
+      throw Failed("the benchmark is not built: cmake --build build/release --target troupe-bench");
     if (options->list) become({bench, "--list"});
     if (options->cases.empty()) throw UsageError("name a case; --list shows them");
     static const std::set<std::string> remote = {"actor_remote_sync", "actor_remote_async"};
@@ -48,8 +50,10 @@ Run add_bench(CLI::App& app) {
     if (far && near) throw UsageError("cases between hosts are measured apart from the others");
     // Polling is set for a whole cluster: a case that needs it otherwise comes alone.
     std::vector<std::string> line;
-    if (far) line = {hosts, troupe, bench, bench};
-    else line = {troupe, "run", "--local", bench};
+    if (far)
+      line = {hosts, troupe, bench, bench};
+    else
+      line = {troupe, "run", "--local", bench};
     for (auto& name : options->cases) line.push_back(name);
     if (options->json) line.push_back("--json");
     if (options->runs > 0) line.insert(line.end(), {"--runs", std::to_string(options->runs)});

@@ -1,5 +1,5 @@
-// From a member pointer to an Invocation: decoding arguments, running the method whatever it returns (a value, void, a
-// Future, a Task, a Generator), encoding its result. And from a description to a ClassTable.
+// From a member pointer to an Invocation: decoding arguments, running the method whatever it returns (a
+// value, void, a Future, a Task, a Generator), encoding its result. And from a description to a ClassTable.
 #pragma once
 
 #include <array>
@@ -25,8 +25,9 @@ struct MethodShape {
   using Parameters = std::tuple<A...>;
   using Arguments = std::tuple<std::decay_t<A>...>;
   static constexpr std::size_t arity = sizeof...(A);
-  static_assert(((!std::is_lvalue_reference_v<A> || std::is_const_v<std::remove_reference_t<A>>) && ...),
-                "a method of an actor cannot take a parameter by non-const reference: the caller lives elsewhere");
+  static_assert(
+      ((!std::is_lvalue_reference_v<A> || std::is_const_v<std::remove_reference_t<A>>)&&...),
+      "a method of an actor cannot take a parameter by non-const reference: the caller lives elsewhere");
   static_assert((!std::is_pointer_v<std::decay_t<A>> && ...), "a method of an actor cannot take a pointer");
 };
 
@@ -59,16 +60,18 @@ struct Outcome<Generator<T>> {
   static constexpr bool streams = true;
 };
 
-// The type of handle.call<M>(…). It depends on the method alone, not on the class's description, so that a class may
-// call its own kind inside its body, before it is described.
+// The type of handle.call<M>(…). It depends on the method alone, not on the class's description, so that a
+// class may call its own kind inside its body, before it is described.
 template <auto M>
-using CallResult = std::conditional_t<Outcome<typename MethodTraits<decltype(M)>::Returned>::streams,
-                                      Stream<typename Outcome<typename MethodTraits<decltype(M)>::Returned>::Value>,
-                                      Future<typename Outcome<typename MethodTraits<decltype(M)>::Returned>::Value>>;
+using CallResult =
+    std::conditional_t<Outcome<typename MethodTraits<decltype(M)>::Returned>::streams,
+                       Stream<typename Outcome<typename MethodTraits<decltype(M)>::Returned>::Value>,
+                       Future<typename Outcome<typename MethodTraits<decltype(M)>::Returned>::Value>>;
 
 template <class V>
 Stored<V> decode_one(Reader& from) {
-  static_assert(std::is_default_constructible_v<V>, "an argument type needs a default constructor to be received");
+  static_assert(std::is_default_constructible_v<V>,
+                "an argument type needs a default constructor to be received");
   V value{};
   decode(from, value);
   return value;
@@ -78,7 +81,8 @@ template <class Tuple>
 Tuple decode_tuple(Reader& from) {
   return [&]<std::size_t... I>(std::index_sequence<I...>) {
     return Tuple{decode_one<std::tuple_element_t<I, Tuple>>(from)...};  // braces: in order
-  }(std::make_index_sequence<std::tuple_size_v<Tuple>>{});
+  }
+  (std::make_index_sequence<std::tuple_size_v<Tuple>>{});
 }
 
 template <class Tuple>
@@ -98,10 +102,11 @@ class MethodInvocation : public Invocation {
 
  protected:
   Returned invoke(void* object) {
-    return [&]<std::size_t... I>(std::index_sequence<I...>) -> Returned {
+    return [&]<std::size_t... I>(std::index_sequence<I...>)->Returned {
       return (static_cast<T*>(object)->*M)(
           static_cast<std::tuple_element_t<I, typename Traits::Parameters>&&>(std::get<I>(arguments_))...);
-    }(std::make_index_sequence<Traits::arity>{});
+    }
+    (std::make_index_sequence<Traits::arity>{});
   }
 
   // They outlive a coroutine method, whose parameters may refer to them.
@@ -161,7 +166,9 @@ class TypedInvocation<T, M, Future<R>> final : public MethodInvocation<T, M> {
   void encode_result(Writer& to) override {
     if constexpr (!std::is_void_v<R>) encode(to, *state_->value);
   }
-  void deliver(CallState& state) override { static_cast<FutureState<R>&>(state).value = std::move(state_->value); }
+  void deliver(CallState& state) override {
+    static_cast<FutureState<R>&>(state).value = std::move(state_->value);
+  }
 
  private:
   struct Waiter final : Runnable, Pooled {
@@ -192,8 +199,10 @@ class CoroutineHook final : public Hook, public Pooled {
   explicit CoroutineHook(Owner* owner) : owner_(owner) {}
   void run() override {
     queued = false;
-    if (owner_ != nullptr) owner_->on_hook();
-    else delete this;
+    if (owner_ != nullptr)
+      owner_->on_hook();
+    else
+      delete this;
   }
   void discard() override {
     queued = false;
@@ -361,8 +370,10 @@ using DescriptionOf = std::remove_const_t<decltype(actor<T>)>;
 
 template <auto A, auto B>
 constexpr bool same_method() {
-  if constexpr (std::is_same_v<decltype(A), decltype(B)>) return A == B;
-  else return false;
+  if constexpr (std::is_same_v<decltype(A), decltype(B)>)
+    return A == B;
+  else
+    return false;
 }
 
 // The ordinal of M in the class's list, or -1.
@@ -402,21 +413,25 @@ void* construct_nth(Reader& args) {
     auto values = decode_tuple<std::tuple<std::decay_t<A>...>>(args);
     made = std::apply(
         [](auto&... value) -> void* {
-          if constexpr (std::is_constructible_v<T, A...>) return new T(static_cast<A&&>(value)...);
-          else return new T{static_cast<A&&>(value)...};
+          if constexpr (std::is_constructible_v<T, A...>)
+            return new T(static_cast<A&&>(value)...);
+          else
+            return new T{static_cast<A&&>(value)...};
         },
         values);
   };
-  [&]<class... C>(std::tuple<C...>*) { (consider(C{}), ...); }(
-      static_cast<typename DescriptionOf<T>::ConstructorList*>(nullptr));
+  [&]<class... C>(std::tuple<C...>*) {
+    (consider(C{}), ...);
+  }(static_cast<typename DescriptionOf<T>::ConstructorList*>(nullptr));
   if (made == nullptr) throw DecodeError("no such constructor");
   return made;
 }
 
 template <class T>
 struct TableOf {
-  static_assert(is_described<T>,
-                "describe the class: template <> inline constexpr auto troupe::actor<T> = troupe::describe<T>(…)…");
+  static_assert(
+      is_described<T>,
+      "describe the class: template <> inline constexpr auto troupe::actor<T> = troupe::describe<T>(…)…");
 
   template <auto... M>
   static constexpr std::array<MethodEntry, sizeof...(M) + 1> entries_of(MethodList<M...> list) {

@@ -10,7 +10,8 @@ class Probe : public testing::TestWithParam<const char*> {};
 
 TEST_P(Probe, HoldsOnALocalClusterOfTwoNodes) {
   Scene scene;
-  auto outcome = scene.run({bin("troupe"), "run", "--nodes", "2", "--cpus", "4", "--gpus", "2", bin("probe"), GetParam()});
+  auto outcome = scene.run(
+      {bin("troupe"), "run", "--nodes", "2", "--cpus", "4", "--gpus", "2", bin("probe"), GetParam()});
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_NE(outcome.output.find("probe: ok"), std::string::npos) << outcome.output;
   EXPECT_TRUE(scene.all_gone()) << scene.describe_processes();
@@ -39,8 +40,8 @@ TEST(Output, OfWorkersReachesTheDriverWithAPrefix) {
 
 TEST(Digits, AKilledTrainerChangesNothing) {
   Scene scene;
-  auto outcome = scene.run({bin("troupe"), "run", "--nodes", "2", "--cpus", "4", bin("digits"), "--steps", "200",
-                            "--kill", "--kill-node", "--verify"});
+  auto outcome = scene.run({bin("troupe"), "run", "--nodes", "2", "--cpus", "4", bin("digits"), "--steps",
+                            "200", "--kill", "--kill-node", "--verify"});
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_NE(outcome.output.find("identical=yes"), std::string::npos) << outcome.output;
   EXPECT_EQ(outcome.output.find("restarts=0"), std::string::npos) << outcome.output;
@@ -50,7 +51,8 @@ TEST(CommandLine, HeadNodeListStatusDown) {
   Scene scene;
   auto head = scene.start({bin("troupe"), "head"});
   ASSERT_TRUE(head.wait_for("listening on")) << head.seen;
-  auto node = scene.start({bin("troupe"), "node", "--name", "alpha", "--cpus", "3", "--gpus", "1", "--resource", "tpu=2"});
+  auto node = scene.start(
+      {bin("troupe"), "node", "--name", "alpha", "--cpus", "3", "--gpus", "1", "--resource", "tpu=2"});
   ASSERT_TRUE(eventually([&] {
     auto list = scene.run({bin("troupe"), "list", "nodes", "--json"});
     return list.output.find("alpha") != std::string::npos;

@@ -16,7 +16,8 @@ namespace {
 
 void expect_refused(Scene& scene, const Outcome& outcome, int status, const std::string& says) {
   EXPECT_EQ(outcome.status, status) << outcome.output;
-  EXPECT_NE(outcome.output.find(says), std::string::npos) << "wanted: " << says << "\ngot: " << outcome.output;
+  EXPECT_NE(outcome.output.find(says), std::string::npos)
+      << "wanted: " << says << "\ngot: " << outcome.output;
   EXPECT_TRUE(scene.all_gone()) << scene.describe_processes();
 }
 
@@ -29,7 +30,8 @@ TEST(BadInput, UnknownFlag) {
 TEST(BadInput, ImpossibleResources) {
   Scene scene;
   expect_refused(scene, scene.run({bin("troupe"), "run", "--cpus", "-3", bin("hello")}), 2, "-3");
-  expect_refused(scene, scene.run({bin("troupe"), "node", "--head", "127.0.0.1:1", "--resource", "tpu"}), 2, "tpu");
+  expect_refused(scene, scene.run({bin("troupe"), "node", "--head", "127.0.0.1:1", "--resource", "tpu"}), 2,
+                 "tpu");
 }
 
 TEST(BadInput, PortInUse) {
@@ -55,7 +57,9 @@ TEST(BadInput, RedisMissing) {
 
 TEST(BadInput, RedisRefusing) {
   Scene scene;
-  expect_refused(scene, scene.run({bin("troupe"), "head", "--redis", "unix://" + scene.folder() + "/none.sock"}), 1, "edis");
+  expect_refused(scene,
+                 scene.run({bin("troupe"), "head", "--redis", "unix://" + scene.folder() + "/none.sock"}), 1,
+                 "edis");
   expect_refused(scene, scene.run({bin("troupe"), "head", "--redis", "http://x"}), 2, "redis://");
 }
 
@@ -104,7 +108,8 @@ TEST(BadInput, FullDisk) {
   Scene scene;
   std::string disk = scene.folder() + "/disk";
   ::mkdir(disk.c_str(), 0700);
-  if (::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=64k") != 0) GTEST_SKIP() << "mounting is not allowed here";
+  if (::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=64k") != 0)
+    GTEST_SKIP() << "mounting is not allowed here";
   std::system(("head -c 60000 /dev/zero > " + disk + "/ballast").c_str());
   auto outcome = scene.run({bin("troupe"), "head", "--state", disk + "/state"});
   EXPECT_EQ(outcome.status, 1) << outcome.output;

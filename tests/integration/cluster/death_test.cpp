@@ -25,7 +25,8 @@ struct Cast {
     EXPECT_TRUE(driver.wait_for("probe: lingering ")) << driver.seen;
     driver.wait_for("\n", 5);
     auto at = driver.seen.find("probe: lingering ");
-    if (at != driver.seen.npos) std::sscanf(driver.seen.c_str() + at, "probe: lingering %d %d", &worker, &child);
+    if (at != driver.seen.npos)
+      std::sscanf(driver.seen.c_str() + at, "probe: lingering %d %d", &worker, &child);
   }
   bool lives(int pid) const {
     auto all = scene.processes();
@@ -88,7 +89,8 @@ TEST(ManyClusters, StartAndEndAtTheSameMoment) {
   constexpr int kClusters = 30;
   Scene scene;
   std::vector<Scene::Process> runs;
-  for (int i = 0; i < kClusters; ++i) runs.push_back(scene.start({bin("troupe"), "run", "--local", bin("hello")}));
+  for (int i = 0; i < kClusters; ++i)
+    runs.push_back(scene.start({bin("troupe"), "run", "--local", bin("hello")}));
   for (auto& run : runs) {
     auto outcome = run.finish(180);
     EXPECT_EQ(outcome.status, 0) << outcome.output;

@@ -1,5 +1,5 @@
-// Runs programs of the build and watches what they leave behind. Each scene has a folder of its own, and a mark in the
-// environment by which every process it started, at any remove, is found.
+// Runs programs of the build and watches what they leave behind. Each scene has a folder of its own, and a
+// mark in the environment by which every process it started, at any remove, is found.
 #pragma once
 
 #include <sys/types.h>

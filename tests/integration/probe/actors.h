@@ -31,7 +31,10 @@ class Worker : public Base {
   int over(int n) { return n; }
   int over(const std::string& text) const { return static_cast<int>(text.size()); }
   Point swap(Point p, std::unique_ptr<int> extra) const { return {p.y, p.x + *extra, p.label}; }
-  std::map<std::string, std::vector<Point>> nested(const std::map<std::string, std::vector<Point>>& in) const { return in; }
+  std::map<std::string, std::vector<Point>> nested(
+      const std::map<std::string, std::vector<Point>>& in) const {
+    return in;
+  }
   void fail(const std::string& text) const;
   troupe::Future<int> forward(troupe::Handle<Worker> other, int n) { return other.call<&Worker::add>(n); }
   troupe::Task<int> twice(troupe::Handle<Worker> other, int n) {
@@ -88,13 +91,15 @@ inline constexpr auto troupe::actor<probe::Worker> =
                  &probe::Worker::base, troupe::overload<int(int)>(&probe::Worker::over),
                  troupe::overload<int(const std::string&) const>(&probe::Worker::over), &probe::Worker::swap,
                  &probe::Worker::nested, &probe::Worker::fail, &probe::Worker::forward, &probe::Worker::twice,
-                 &probe::Worker::block_on, &probe::Worker::circle, &probe::Worker::count, &probe::Worker::produced,
-                 &probe::Worker::pid, &probe::Worker::where, &probe::Worker::devices, &probe::Worker::incarnation,
-                 &probe::Worker::sleep_ms, &probe::Worker::wait_for_cancel, &probe::Worker::child,
-                 &probe::Worker::echo, &probe::Worker::print>();
+                 &probe::Worker::block_on, &probe::Worker::circle, &probe::Worker::count,
+                 &probe::Worker::produced, &probe::Worker::pid, &probe::Worker::where,
+                 &probe::Worker::devices, &probe::Worker::incarnation, &probe::Worker::sleep_ms,
+                 &probe::Worker::wait_for_cancel, &probe::Worker::child, &probe::Worker::echo,
+                 &probe::Worker::print>();
 template <>
-inline constexpr auto troupe::actor<probe::Thrower> =
-    troupe::describe<probe::Thrower>("probe.Thrower").constructor<std::string>().methods<&probe::Thrower::never>();
+inline constexpr auto troupe::actor<probe::Thrower> = troupe::describe<probe::Thrower>("probe.Thrower")
+                                                          .constructor<std::string>()
+                                                          .methods<&probe::Thrower::never>();
 template <>
 inline constexpr auto troupe::actor<probe::Unlisted> =
     troupe::describe<probe::Unlisted>("probe.Unlisted").methods<&probe::Unlisted::value>();

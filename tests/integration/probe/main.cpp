@@ -1,5 +1,5 @@
-// The driver of the integration tests: `probe CASE` checks one thing on the cluster it is given, prints "probe: ok" and
-// ends with status 0, or says what was wrong and ends with status 1.
+// The driver of the integration tests: `probe CASE` checks one thing on the cluster it is given, prints
+// "probe: ok" and ends with status 0, or says what was wrong and ends with status 1.
 #include <signal.h>
 #include <unistd.h>
 
@@ -44,7 +44,8 @@ void api(ActorOptions options) {
   check(a.call<&Worker::total>().get() == 8, "const noexcept method");
   check(a.call<&Worker::base>(1).get() == 1001, "base-class method");
   check(a.call<troupe::overload<int(int)>(&Worker::over)>(7).get() == 7, "overload by int");
-  check(a.call<troupe::overload<int(const std::string&) const>(&Worker::over)>("four").get() == 4, "overload by text");
+  check(a.call<troupe::overload<int(const std::string&) const>(&Worker::over)>("four").get() == 4,
+        "overload by text");
   Point p = a.call<&Worker::swap>(Point{1, 2, "p"}, std::make_unique<int>(10)).get();
   check(p.x == 2 && p.y == 11 && p.label == "p", "aggregate and move-only argument");
   std::map<std::string, std::vector<Point>> nested{{"k", {{1, 2, "a"}, {3, 4, "b"}}}};
@@ -55,7 +56,8 @@ void api(ActorOptions options) {
   for (int i = 0; i < 500; ++i) a.tell<&Worker::append>(i);
   auto order = a.call<&Worker::order>().get();
   check(order.size() == 500, "one-way messages arrive");
-  for (int i = 0; i < 500; ++i) check(order[static_cast<std::size_t>(i)] == i, "calls of a handle keep their order");
+  for (int i = 0; i < 500; ++i)
+    check(order[static_cast<std::size_t>(i)] == i, "calls of a handle keep their order");
   auto doubled = a.call<&Worker::total>().then([](int n) { return n * 2; });
   check(doubled.get() == 16, "then");
   std::vector<troupe::Future<int>> many;
@@ -82,15 +84,15 @@ void api(ActorOptions options) {
         "a backtrace of the throw: " + (error.backtrace.empty() ? "none" : error.backtrace[0]));
   check(failure_of([&] { a.call<&Worker::circle>(a, b).get(); }).kind == troupe::ErrorKind::actor_error,
         "a cycle of blocking calls is an error");
-  check(failure_of([&] {
-          a.with(CallOptions().deadline(100ms)).call<&Worker::sleep_ms>(400).get();
-        }).kind == troupe::ErrorKind::deadline_exceeded,
+  check(failure_of([&] { a.with(CallOptions().deadline(100ms)).call<&Worker::sleep_ms>(400).get(); }).kind ==
+            troupe::ErrorKind::deadline_exceeded,
         "a deadline");
   auto waiting = a.call<&Worker::wait_for_cancel>(20'000);
   std::this_thread::sleep_for(50ms);  // so that it runs; either way it ends early
   waiting.cancel();
   check(failure_of([&] { waiting.get(); }).kind == troupe::ErrorKind::cancelled, "cancel");
-  check(a.with(CallOptions().deadline(10s)).call<&Worker::total>().get() == 8, "the actor has seen the cancel");
+  check(a.with(CallOptions().deadline(10s)).call<&Worker::total>().get() == 8,
+        "the actor has seen the cancel");
   std::string big(1 << 20, 'b');
   check(a.call<&Worker::echo>(big).get() == big, "a big argument and result");
   check(failure_of([&] { a.call<&Worker::echo>(std::string(80 << 20, 'x')).get(); }).kind ==
@@ -115,12 +117,15 @@ void names() {
         "a taken name");
   auto same = troupe::spawn<Worker>(ActorOptions().name("one").get_or_create());
   check(same == first && troupe::find<Worker>("one") == first, "get or create, find");
-  check(failure_of([&] { troupe::find<Thrower>("one"); }).kind == troupe::ErrorKind::invalid_argument, "wrong class");
-  check(failure_of([&] { troupe::find<Worker>("none"); }).kind == troupe::ErrorKind::not_found, "unknown name");
+  check(failure_of([&] { troupe::find<Thrower>("one"); }).kind == troupe::ErrorKind::invalid_argument,
+        "wrong class");
+  check(failure_of([&] { troupe::find<Worker>("none"); }).kind == troupe::ErrorKind::not_found,
+        "unknown name");
   first.kill().get();
   auto again = troupe::spawn<Worker>(ActorOptions().name("one"), 2);
   check(again.call<&Worker::total>().get() == 2, "a name is free after a kill");
-  check(failure_of([&] { first.call<&Worker::total>().get(); }).kind == troupe::ErrorKind::actor_died, "a dead handle");
+  check(failure_of([&] { first.call<&Worker::total>().get(); }).kind == troupe::ErrorKind::actor_died,
+        "a dead handle");
 }
 
 void resources() {
@@ -143,7 +148,8 @@ void resources() {
   fifth.kill().get();
   auto half = troupe::spawn<Worker>(ActorOptions().gpus(0.5));
   auto other_half = troupe::spawn<Worker>(ActorOptions().gpus(0.5));
-  check(half.call<&Worker::devices>().get() == other_half.call<&Worker::devices>().get(), "two halves share a GPU");
+  check(half.call<&Worker::devices>().get() == other_half.call<&Worker::devices>().get(),
+        "two halves share a GPU");
   auto there = troupe::spawn<Worker>(ActorOptions().node(nodes.back().name));
   check(there.call<&Worker::where>().get() == nodes.back().name, "node affinity");
   auto never = troupe::spawn<Worker>(ActorOptions().gpus(64));
@@ -178,19 +184,24 @@ void constructor() {
   check(error.kind == troupe::ErrorKind::actor_died && error.describe().find("no good") != std::string::npos,
         "a constructor that throws: " + error.describe());
   auto light = troupe::spawn<Thrower>(ActorOptions().light(), "light no good");
-  check(failure_of([&] { light.call<&Thrower::never>().get(); }).describe().find("light no good") != std::string::npos,
+  check(failure_of([&] { light.call<&Thrower::never>().get(); }).describe().find("light no good") !=
+            std::string::npos,
         "and a light one");
-  check(failure_of([] { troupe::spawn<Unlisted>(ActorOptions()); }).kind == troupe::ErrorKind::invalid_argument,
-        "a class that was not listed");
-  check(failure_of([] { ActorOptions().cpus(-1); }).kind == troupe::ErrorKind::invalid_argument, "negative resources");
-  check(failure_of([] { ActorOptions().gpus(1.5); }).kind == troupe::ErrorKind::invalid_argument, "one and a half GPUs");
+  check(
+      failure_of([] { troupe::spawn<Unlisted>(ActorOptions()); }).kind == troupe::ErrorKind::invalid_argument,
+      "a class that was not listed");
+  check(failure_of([] { ActorOptions().cpus(-1); }).kind == troupe::ErrorKind::invalid_argument,
+        "negative resources");
+  check(failure_of([] { ActorOptions().gpus(1.5); }).kind == troupe::ErrorKind::invalid_argument,
+        "one and a half GPUs");
 }
 
 void light_blocking() {
   std::vector<troupe::Handle<Worker>> chain;
   for (int i = 0; i < 6; ++i) chain.push_back(troupe::spawn<Worker>(ActorOptions().light()));
   std::vector<troupe::Future<int>> answers;
-  for (std::size_t i = 0; i + 1 < chain.size(); ++i) answers.push_back(chain[i].call<&Worker::block_on>(chain[i + 1], 1));
+  for (std::size_t i = 0; i + 1 < chain.size(); ++i)
+    answers.push_back(chain[i].call<&Worker::block_on>(chain[i + 1], 1));
   for (auto& answer : answers) check(answer.get() >= 1, "light actors that block on each other's lanes");
 }
 
@@ -220,7 +231,8 @@ void wait_then_spawn() {
   std::getline(std::cin, line);
   auto w = troupe::spawn<Worker>(ActorOptions());
   auto error = failure_of([&] { w.call<&Worker::total>().get(); });
-  check(error.describe().find("another build") != std::string::npos, "another executable: " + error.describe());
+  check(error.describe().find("another build") != std::string::npos,
+        "another executable: " + error.describe());
 }
 
 const std::map<std::string, std::function<void()>> kCases = {
