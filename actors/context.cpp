@@ -2,6 +2,7 @@
 
 #include "runtime/call/actor_cell.h"
 #include "runtime/call/invocation.h"
+#include "runtime/durable/durable_actor.h"
 #include "runtime/lane/lane.h"
 
 namespace troupe {
@@ -40,6 +41,15 @@ bool Context::cancelled() const {
   if (call->cancelled) return true;
   return call->deadline != 0 &&
          std::chrono::steady_clock::now().time_since_epoch() >= std::chrono::nanoseconds(call->deadline);
+}
+
+bool Context::replaying() const { return cell().durable() != nullptr && cell().durable()->replaying(); }
+
+void Context::snapshot() const {
+  if (cell().durable() == nullptr) {
+    throw_failure(Error(ErrorKind::invalid_argument, "context().snapshot() belongs to durable actors"));
+  }
+  cell().durable()->request_snapshot();
 }
 
 std::uint64_t Context::trace() const { return current().call != nullptr ? current().call->trace : 0; }

@@ -1,8 +1,11 @@
 #include "troupe/runtime.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <cstring>
 
+#include "core/auth/random.h"
 #include "runtime/call/actor_cell.h"
 #include "runtime/process/process.h"
 #include "runtime/worker/worker_start.h"
@@ -75,6 +78,31 @@ std::vector<NodeDescription> nodes() {
 }
 
 namespace detail {
+namespace {
+
+Durability checked(const ClassTable& table, Durability plan) {
+  if (table.save == nullptr || table.concurrency != 1) {
+    throw_failure(Error(ErrorKind::invalid_argument,
+                        std::string("a durable actor's class has save and load, and is not concurrent: ") +
+                            table.name + " cannot be durable"));
+  }
+  if (plan.place == Durability::Place::shared && (plan.path.empty() || plan.path[0] != '/')) {
+    throw_failure(Error(ErrorKind::invalid_argument,
+                        "JournalPlace::shared needs the absolute path of a folder that all nodes see, not \"" +
+                            plan.path + "\""));
+  }
+  if (plan.place == Durability::Place::store) {
+    plan.journal_limit = std::min(plan.journal_limit, kStoredJournalLimit);
+    plan.snapshot_bytes = std::min(plan.snapshot_bytes, kStoredSnapshotBytes);
+    if (plan.snapshot_bytes == 0) plan.snapshot_bytes = kStoredSnapshotBytes;
+  }
+  std::array<std::uint8_t, sizeof plan.key> key;
+  if (auto got = random_bytes(key); !got) throw_failure(got.error());
+  std::memcpy(&plan.key, key.data(), key.size());
+  return plan;
+}
+
+}  // namespace
 
 ActorId spawn(const ClassTable& table, const ActorOptions& options, const Writer& args) {
   if (find_class(table.name) != &table) {
@@ -105,6 +133,7 @@ ActorId spawn(const ClassTable& table, const ActorOptions& options, const Writer
   request.resources = options.resources();
   request.node = options.node();
   request.max_restarts = options.max_restarts();
+  if (options.durability()) request.durability = checked(table, *options.durability());
   if (ActorCell* cell = current().cell) request.owner = cell->identity().id;
   if (request.name.empty()) return Process::get().spawn(std::move(request));
   return wait_for_answer<ActorId>(

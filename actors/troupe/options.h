@@ -2,9 +2,11 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "core/base/resources.h"
+#include "troupe/durable.h"
 
 namespace troupe {
 
@@ -13,6 +15,8 @@ enum class Isolation {
   light,  // shares a worker process with the job's other light actors on its node: thousands a second, ~1 KB
           // each
 };
+
+class DurableActorOptions;
 
 class ActorOptions {
  public:
@@ -31,26 +35,61 @@ class ActorOptions {
   ActorOptions& resource(const std::string& name, double amount);
   // Only on the node of this name. Default: any node.
   ActorOptions& node(std::string name) { return node_ = std::move(name), *this; }
-  // How often it is made again after its process or node died; -1: without limit. Default: 0.
+  // How often it is made again after its process or node died; -1: without limit. Default: 0; durable: -1.
   ActorOptions& max_restarts(int value) { return max_restarts_ = value, *this; }
   ActorOptions& isolation(Isolation value) { return isolation_ = value, *this; }
   ActorOptions& light() { return isolation(Isolation::light); }
+  // Its state survives its process; spawning a class without save and load then does not compile. It is made
+  // again without limit, unless max_restarts says otherwise.
+  DurableActorOptions durable(Durable value) const;
 
   const std::string& name() const { return name_; }
   const std::string& node() const { return node_; }
   bool get_or_create() const { return get_or_create_; }
   bool detached() const { return detached_; }
-  int max_restarts() const { return max_restarts_; }
+  int max_restarts() const { return max_restarts_.value_or(durability_ ? -1 : 0); }
+  const std::optional<Durability>& durability() const { return durability_; }
   Isolation isolation() const { return isolation_; }
   const Resources& resources() const { return resources_; }
 
  private:
   std::string name_, node_;
   bool get_or_create_ = false, detached_ = false;
-  int max_restarts_ = 0;
+  std::optional<int> max_restarts_;
   Isolation isolation_ = Isolation::process;
   Resources resources_;
+  std::optional<Durability> durability_;
 };
+
+// The same setters, so that the compiler knows what is spawned with them.
+class DurableActorOptions : public ActorOptions {
+ public:
+  DurableActorOptions& name(std::string value) { return ActorOptions::name(std::move(value)), *this; }
+  DurableActorOptions& get_or_create(bool value = true) { return ActorOptions::get_or_create(value), *this; }
+  DurableActorOptions& detached(bool value = true) { return ActorOptions::detached(value), *this; }
+  DurableActorOptions& cpus(double value) { return ActorOptions::cpus(value), *this; }
+  DurableActorOptions& gpus(double value) { return ActorOptions::gpus(value), *this; }
+  DurableActorOptions& memory(double bytes) { return ActorOptions::memory(bytes), *this; }
+  DurableActorOptions& resource(const std::string& name, double amount) {
+    return ActorOptions::resource(name, amount), *this;
+  }
+  DurableActorOptions& node(std::string name) { return ActorOptions::node(std::move(name)), *this; }
+  DurableActorOptions& max_restarts(int value) { return ActorOptions::max_restarts(value), *this; }
+  DurableActorOptions& isolation(Isolation value) { return ActorOptions::isolation(value), *this; }
+  DurableActorOptions& light() { return ActorOptions::light(), *this; }
+  using ActorOptions::get_or_create, ActorOptions::detached, ActorOptions::name, ActorOptions::node,
+      ActorOptions::max_restarts, ActorOptions::isolation;
+
+ private:
+  friend class ActorOptions;
+  explicit DurableActorOptions(const ActorOptions& from) : ActorOptions(from) {}
+};
+
+inline DurableActorOptions ActorOptions::durable(Durable value) const {
+  DurableActorOptions out(*this);
+  out.durability_ = value.plan();
+  return out;
+}
 
 class CallOptions {
  public:

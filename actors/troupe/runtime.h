@@ -65,6 +65,10 @@ class Runtime {
 template <class T, class... A>
 Handle<T> spawn(const ActorOptions& options, A&&... arguments);
 
+// The same for a durable actor.
+template <class T, class... A>
+Handle<T> spawn(const DurableActorOptions& options, A&&... arguments);
+
 // The live actor of that name; NotFound when there is none, InvalidArgument when it is of another class.
 template <class T>
 Handle<T> find(const std::string& name);
@@ -128,6 +132,12 @@ Handle<T> spawn(const ActorOptions& options, A&&... arguments) {
   encode(args, static_cast<std::uint16_t>(which));
   detail::encode_as(args, std::tuple_element_t<which, Constructors>{}, std::forward<A>(arguments)...);
   return Handle<T>(detail::spawn(detail::TableOf<T>::table, options, args));
+}
+
+template <class T, class... A>
+Handle<T> spawn(const DurableActorOptions& options, A&&... arguments) {
+  static_assert(detail::check_durable<T>());
+  return spawn<T>(static_cast<const ActorOptions&>(options), std::forward<A>(arguments)...);
 }
 
 template <class T>

@@ -11,6 +11,13 @@ struct Hop {
   call @1 :UInt64;
 }
 
+struct CallNumber {
+  # Of a call to a durable actor: it may be sent again, and runs once.
+  caller @0 :UInt64;        # process id << 8 | lane
+  sequence @1 :UInt64;      # grows with each call of the caller
+  floor @2 :UInt64;         # the caller has its answers to all its calls to this actor below
+}
+
 struct Frame {
   id @0 :UInt64;            # the caller's number of the call, unique on its link
   union {
@@ -32,6 +39,7 @@ struct Frame {
     cancel @14 :Void;       # the caller is no longer interested
     gone @15 :Common.Failure;     # reply: that incarnation does not live here (any more); the call did not run
   }
+  number @16 :CallNumber;   # of a call to a durable actor, else null
 }
 
 struct LinkHello {

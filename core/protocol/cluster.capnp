@@ -25,6 +25,19 @@ struct JobInfo {
   pid @8 :Int32;
 }
 
+enum JournalPlace { node @0; shared @1; store @2; }
+
+struct Durability {
+  # Mirrors troupe::Durability (runtime/durable/durability.h).
+  place @0 :JournalPlace;
+  path @1 :Text;
+  key @2 :UInt64;
+  snapshotCalls @3 :UInt64;
+  snapshotMs @4 :UInt64;
+  snapshotBytes @5 :UInt64;
+  journalLimit @6 :UInt64;
+}
+
 struct ActorOptions {
   name @0 :Text;
   detached @1 :Bool;
@@ -33,6 +46,7 @@ struct ActorOptions {
   resources @4 :List(Common.Amount);
   node @5 :Text;            # affinity: a node's name, empty: any
   maxRestarts @6 :Int32;    # -1: without limit
+  durability @7 :Durability;  # null: the actor is not durable
 }
 
 struct ActorSpec {
@@ -56,6 +70,7 @@ struct Placement {
   job @2 :UInt64;
   process @3 :UInt64;
   gpus @4 :List(UInt16);    # slots, for CUDA_VISIBLE_DEVICES
+  served @5 :Bool;          # durable: an earlier incarnation was alive, so there is a journal
 }
 
 struct Incarnation { actor @0 :UInt64; incarnation @1 :UInt32; }
@@ -82,6 +97,8 @@ interface Membership {
   report @0 (events :List(NodeEvent)) -> ();
   heartbeat @1 () -> ();
   workerSession @2 (process :UInt64, client :JobClient) -> (session :Session);
+  deadActors @3 (asked :List(UInt64)) -> (dead :List(UInt64), unknown :List(UInt64));
+  # Which of these durable actors are dead for good, so that their files may go.
 }
 
 interface Agent {
@@ -101,7 +118,14 @@ interface Session {
   find @2 (name :Text) -> (state :Common.ActorState);
   kill @3 (actor :UInt64, noRestart :Bool) -> ();
   nodes @4 () -> (nodes :List(NodeView));
+  journalLoad @5 (actor :UInt64, incarnation :UInt32) -> (snapshotAt :UInt64, snapshot :Data, blocks :List(JournalBlock));
+  # The journal of a durable actor in the store. Only the process of the current incarnation is answered.
+  journalAppend @6 (actor :UInt64, incarnation :UInt32, block :JournalBlock) -> ();
+  journalSnapshot @7 (actor :UInt64, incarnation :UInt32, at :UInt64, image :Data, drop :List(UInt64)) -> ();
+  # Replaces the snapshot and drops the blocks that begin at these calls, in one.
 }
+
+struct JournalBlock { first @0 :UInt64; bytes @1 :Data; }
 
 interface JobClient {
   # Calls from the head to a driver or worker; unsolicited news, batched.

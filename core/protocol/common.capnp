@@ -46,4 +46,5 @@ struct ActorState {
   failure @4 :Failure;
   className @5 :Text;
   infeasible @6 :Bool;      # pending, and no node of the cluster could ever hold it
+  durable @7 :Bool;         # calls are numbered, and sent again until they are answered
 }

@@ -11,4 +11,5 @@ struct JobRecord { info @0 :Cluster.JobInfo; ended @1 :Bool; startedUnix @2 :Int
 struct ActorRecord {
   spec @0 :Cluster.ActorSpec; job @1 :UInt64; incarnation @2 :UInt32; phase @3 :Common.ActorPhase;
   node @4 :UInt64; process @5 :UInt64; gpus @6 :List(UInt16); restarts @7 :UInt32; failure @8 :Common.Failure;
+  served @9 :Bool; home @10 :Text;  # durable: some incarnation was alive; the node that has its files
 }

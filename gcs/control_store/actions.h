@@ -26,6 +26,7 @@ struct Place {
   JobId job;
   ProcessId process;
   std::vector<std::uint16_t> gpus;
+  bool served = false;
 };
 struct Destroy {
   NodeId node;

@@ -142,7 +142,8 @@ void ControlStore::requeue(ActorRecord& record) {
 void ControlStore::enqueue(ActorRecord& record) {
   record.wake_at = 0;
   NodeId avoid = record.suspect_deaths >= 2 ? record.suspect : NodeId{};
-  placement_.wait(record.spec->actor, record.spec->resources, record.spec->node, avoid);
+  const std::string& node = record.home.empty() ? record.spec->node : record.home;
+  placement_.wait(record.spec->actor, record.spec->resources, node, avoid);
 }
 
 void ControlStore::settle(Actions& out) {
@@ -180,6 +181,9 @@ void ControlStore::begin_incarnation(ActorRecord& record, Grant grant, Actions& 
   record.process = process;
   record.gpus = std::move(grant.gpus);
   ++there.leases;
+  if (record.spec->durability && record.spec->durability->place == Durability::Place::node) {
+    record.home = node.info.name;  // its files lie there
+  }
   processes_.at(process).hosted.add(record);
   advance(record, Trigger::placed, out);
   start_job(record.node, record.job, out);
@@ -195,7 +199,8 @@ void ControlStore::start_job(NodeId node, JobId job, Actions& out) {
 
 void ControlStore::send_place(const ActorRecord& record, Actions& out) {
   out.push_back(
-      {turn_, Place{record.node, record.spec, record.incarnation, record.job, record.process, record.gpus}});
+      {turn_, Place{record.node, record.spec, record.incarnation, record.job, record.process, record.gpus,
+                    record.served}});
 }
 
 void ControlStore::announce(ActorRecord& record, Actions& out) {

@@ -71,6 +71,8 @@ struct ActorRecord {
   Phase phase = Phase::pending;
   bool infeasible = false;
   bool ending = false;  // Destroy or EndJob is under way
+  bool served = false;  // durable: some incarnation was alive
+  std::string home;     // durable in files of a node: its name
 
   Hook in_job;      // until buried and without lease
   Hook in_process;  // while it has a lease
@@ -151,6 +153,8 @@ struct StoredActor {
   std::vector<std::uint16_t> gpus;
   std::uint32_t restarts = 0;
   Cause failure;
+  bool served = false;
+  std::string home;
 };
 struct Snapshot {
   std::vector<StoredNode> nodes;

@@ -164,6 +164,11 @@ void ControlStore::on(ActorAlive& e, Actions& out) {
   }
   record.endpoint = *same;
   record.alive_since = now_;
+  if (record.spec->durability && !record.served) {
+    // From now on there is something to lose: known before anybody can call it.
+    record.served = true;
+    persist(record, out);
+  }
   advance(record, Trigger::alive, out);
 }
 

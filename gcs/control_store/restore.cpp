@@ -70,6 +70,8 @@ void ControlStore::restore_actor(StoredActor& stored, std::vector<ActorId>& orph
   record.incarnation = stored.incarnation;
   record.restarts = stored.restarts;
   record.failure = stored.failure;
+  record.served = stored.served;
+  record.home = stored.home;
   record.phase = stored.phase == Phase::alive ? Phase::starting : stored.phase;
   next_[2] = limits_[2] = std::max({limits_[2], stored.process.value + 1, spawner_of(id).value + 1});
   auto job = jobs_.find(stored.job);

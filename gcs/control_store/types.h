@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,15 @@ struct JobInfo {
   std::int32_t pid = 0;
 };
 
+// As the spawner asked; only the place matters to the head.
+struct Durability {
+  enum class Place : std::uint8_t { node, shared, store };
+  Place place = Place::node;
+  std::string path;
+  std::uint64_t key = 0, snapshot_calls = 0, snapshot_ms = 0, snapshot_bytes = 0, journal_limit = 0;
+  bool operator==(const Durability&) const = default;
+};
+
 struct ActorSpec {
   ActorId actor;
   std::string class_name;
@@ -71,6 +81,7 @@ struct ActorSpec {
   Isolation isolation = Isolation::process;
   bool detached = false;
   bool get_or_create = false;
+  std::optional<Durability> durability;
   bool operator==(const ActorSpec&) const = default;
 };
 using SpecPtr = std::shared_ptr<const ActorSpec>;

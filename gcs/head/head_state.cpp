@@ -182,7 +182,15 @@ void HeadState::write_batch() {
   Batch batch;
   batch.reserve(dirty_.size());
   std::vector<Key> keys(dirty_.begin(), dirty_.end());
-  for (const auto& [table, id] : keys) batch.push_back(encode(core_, table, id));
+  for (const auto& [table, id] : keys) {
+    batch.push_back(encode(core_, table, id));
+    // A durable actor's journal in the store goes with its life.
+    const ActorRecord* actor = table == Table::actors ? core_.actor({id}) : nullptr;
+    if (actor != nullptr && actor->phase == Phase::dead && actor->spec->durability &&
+        actor->spec->durability->place == Durability::Place::store) {
+      batch.push_back({StoreTable::journals, std::to_string(id) + "/", std::nullopt});
+    }
+  }
   dirty_.clear();
   Turn turn = turn_++;
   core_.begin_turn(turn_);

@@ -69,6 +69,7 @@ class HeadState : public std::enable_shared_from_this<HeadState>, public kj::Tas
 
   const ControlStore& core() const { return core_; }
   const Store& store() const { return store_; }
+  Store& writable_store() { return store_; }  // for journals, which the core knows nothing of
   const HeadServer::Options& options() const { return options_; }
   kj::Timer& timer() { return timer_; }
   Time now() const { return options_.now(); }

@@ -50,6 +50,7 @@ void NodePeer::send_places() {
     list[i].setIncarnation(from.incarnation);
     list[i].setJob(from.job.value);
     list[i].setProcess(from.process.value);
+    list[i].setServed(from.served);
     if (!from.gpus.empty()) {
       auto gpus = list[i].initGpus(static_cast<unsigned>(from.gpus.size()));
       for (unsigned g = 0; g < gpus.size(); ++g) gpus.set(g, from.gpus[g]);

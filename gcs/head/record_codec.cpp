@@ -57,6 +57,8 @@ std::string encode_actor(const ActorRecord& from) {
       for (unsigned i = 0; i < gpus.size(); ++i) gpus.set(i, from.gpus[i]);
     }
     to.setRestarts(from.restarts);
+    to.setServed(from.served);
+    if (!from.home.empty()) to.setHome(text(from.home));
     if (from.failure) write_failure(to.initFailure(), *from.failure);
   });
 }
@@ -87,6 +89,8 @@ StoredActor read_actor(std::uint64_t id, wire::ActorRecord::Reader from) {
   actor.process = {from.getProcess()};
   for (auto gpu : from.getGpus()) actor.gpus.push_back(gpu);
   actor.restarts = from.getRestarts();
+  actor.served = from.getServed();
+  actor.home = text(from.getHome());
   if (from.hasFailure()) actor.failure = std::make_shared<Error>(read_failure(from.getFailure()));
   require(actor.spec->actor.value == id && actor.phase <= Phase::dead &&
           bool(actor.node) == bool(actor.process));

@@ -136,6 +136,26 @@ kj::Promise<void> MembershipServant::workerSession(WorkerSessionContext context)
       });
 }
 
+// Asked by an agent that may be on its way out: it is answered as long as it is connected.
+kj::Promise<void> MembershipServant::deadActors(DeadActorsContext context) {
+  std::vector<std::uint64_t> dead, unknown;
+  for (auto id : context.getParams().getAsked()) {
+    const ActorRecord* record = head().core().actor({id});
+    if (record == nullptr)
+      unknown.push_back(id);
+    else if (record->phase == Phase::dead)
+      dead.push_back(id);
+  }
+  auto results = context.getResults();
+  auto write_ids = [](auto list, const std::vector<std::uint64_t>& from) {
+    for (unsigned i = 0; i < from.size(); ++i) list.set(i, from[i]);
+  };
+  write_ids(results.initDead(static_cast<unsigned>(dead.size())), dead);
+  write_ids(results.initUnknown(static_cast<unsigned>(unknown.size())), unknown);
+  // What was decided last must be durable before files go.
+  return head().ask([](RequestId request) { return Acknowledge{request}; }).ignoreResult();
+}
+
 SessionServant::~SessionServant() {
   if (auto head = head_.lock()) head->client_gone(process_, generation_);
 }

@@ -39,6 +39,7 @@ class MembershipServant final : public wire::Membership::Server, private Servant
   kj::Promise<void> report(ReportContext context) override;
   kj::Promise<void> heartbeat(HeartbeatContext context) override;
   kj::Promise<void> workerSession(WorkerSessionContext context) override;
+  kj::Promise<void> deadActors(DeadActorsContext context) override;
 
  private:
   void report_one(wire::NodeEvent::Reader event);
@@ -57,8 +58,14 @@ class SessionServant final : public wire::Session::Server, private Servant {
   kj::Promise<void> find(FindContext context) override;
   kj::Promise<void> kill(KillContext context) override;
   kj::Promise<void> nodes(NodesContext context) override;
+  // journal_servant.cpp
+  kj::Promise<void> journalLoad(JournalLoadContext context) override;
+  kj::Promise<void> journalAppend(JournalAppendContext context) override;
+  kj::Promise<void> journalSnapshot(JournalSnapshotContext context) override;
 
  private:
+  // Throws unless this is the process of the actor's current incarnation: an older one writes nothing.
+  void check_current(ActorId actor, std::uint32_t incarnation) const;
   ProcessId process_;
   std::uint64_t generation_;
 };

@@ -48,6 +48,30 @@ JobInfo read(wire::JobInfo::Reader from) {
   return info;
 }
 
+namespace {
+
+Durability read(wire::Durability::Reader from) {
+  return {static_cast<Durability::Place>(from.getPlace()),
+          text(from.getPath()),
+          from.getKey(),
+          from.getSnapshotCalls(),
+          from.getSnapshotMs(),
+          from.getSnapshotBytes(),
+          from.getJournalLimit()};
+}
+
+void write(wire::Durability::Builder to, const Durability& from) {
+  to.setPlace(static_cast<wire::JournalPlace>(from.place));
+  if (!from.path.empty()) to.setPath(text(from.path));
+  to.setKey(from.key);
+  to.setSnapshotCalls(from.snapshot_calls);
+  to.setSnapshotMs(from.snapshot_ms);
+  to.setSnapshotBytes(from.snapshot_bytes);
+  to.setJournalLimit(from.journal_limit);
+}
+
+}  // namespace
+
 SpecPtr read(wire::ActorSpec::Reader from) {
   auto spec = std::make_shared<ActorSpec>();
   auto args = from.getArgs();
@@ -63,6 +87,7 @@ SpecPtr read(wire::ActorSpec::Reader from) {
   spec->resources = read(options.getResources());
   spec->node = text(options.getNode());
   spec->max_restarts = options.getMaxRestarts();
+  if (options.hasDurability()) spec->durability = read(options.getDurability());
   return spec;
 }
 
@@ -106,6 +131,7 @@ void write(wire::ActorSpec::Builder to, const ActorSpec& from) {
   }
   if (!from.node.empty()) options.setNode(text(from.node));
   options.setMaxRestarts(from.max_restarts);
+  if (from.durability) write(options.initDurability(), *from.durability);
 }
 
 void write(wire::Endpoint::Builder to, const Endpoint& from) {
@@ -126,6 +152,7 @@ void write(wire::ActorState::Builder to, const ActorState& from) {
   if (from.failure) write_failure(to.initFailure(), *from.failure);
   if (from.spec) to.setClassName(text(from.spec->class_name));
   to.setInfeasible(from.infeasible);
+  to.setDurable(from.spec && from.spec->durability);
 }
 
 }  // namespace troupe::gcs

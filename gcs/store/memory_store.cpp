@@ -3,7 +3,7 @@
 namespace troupe::gcs {
 
 const char* to_string(StoreTable table) {
-  constexpr const char* kNames[] = {"nodes", "jobs", "actors", "counters", "quarantine"};
+  constexpr const char* kNames[] = {"nodes", "jobs", "actors", "counters", "quarantine", "journals"};
   return kNames[static_cast<std::size_t>(table)];
 }
 
@@ -13,6 +13,14 @@ void MemoryStore::load(Loaded done) {
     for (const auto& [key, value] : tables_[i]) tables[i].push_back({key, value});
   }
   done(std::move(tables));
+}
+
+void MemoryStore::read_journal(const std::string& actor, Found done) {
+  std::vector<Entry> found;
+  for (const auto& [key, value] : table(StoreTable::journals)) {
+    if (key.rfind(actor + "/", 0) == 0) found.push_back({key.substr(actor.size() + 1), value});
+  }
+  done(std::move(found));
 }
 
 void MemoryStore::write(Batch batch, Written done) {
@@ -55,7 +63,9 @@ void MemoryStore::put(StoreTable table, const std::string& key, std::string valu
 void MemoryStore::apply(const Batch& batch) {
   for (const Write& write : batch) {
     auto& table = tables_[static_cast<std::size_t>(write.table)];
-    if (write.value) {
+    if (write.table == StoreTable::journals && write.key.ends_with('/')) {
+      std::erase_if(table, [&](const auto& entry) { return entry.first.rfind(write.key, 0) == 0; });
+    } else if (write.value) {
       table[write.key] = *write.value;
     } else {
       table.erase(write.key);

@@ -11,6 +11,7 @@ namespace troupe::gcs {
 class MemoryStore : public Store {
  public:
   void load(Loaded done) override;
+  void read_journal(const std::string& actor, Found done) override;
   void write(Batch batch, Written done) override;
   std::string state() const override { return "in memory"; }
 
@@ -33,7 +34,7 @@ class MemoryStore : public Store {
   };
   void apply(const Batch& batch);
 
-  std::array<std::map<std::string, std::string>, kStoreTables> tables_;
+  std::array<std::map<std::string, std::string>, kStoreTables + 1> tables_;
   std::deque<Waiting> waiting_;
   std::size_t batches_ = 0;
   bool held_ = false;

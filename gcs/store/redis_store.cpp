@@ -19,12 +19,13 @@ constexpr const char* kClaim =
     "end "
     "redis.call('SET', KEYS[1], ARGV[2]) return 1";
 
-// KEYS: token. ARGV: token, then hash, field, "s" or "d", value for each write.
+// KEYS: token. ARGV: token, then hash, field, "s" (set), "d" (delete) or "x" (the whole hash), value for each.
 constexpr const char* kWrite =
     "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end "
     "for i = 2, #ARGV, 4 do "
     "  if ARGV[i + 2] == 's' then redis.call('HSET', ARGV[i], ARGV[i + 1], ARGV[i + 3]) "
-    "  else redis.call('HDEL', ARGV[i], ARGV[i + 1]) end "
+    "  elseif ARGV[i + 2] == 'd' then redis.call('HDEL', ARGV[i], ARGV[i + 1]) "
+    "  else redis.call('DEL', ARGV[i]) end "
     "end return 1";
 
 std::string text_of(const redisReply& reply) { return reply.str ? std::string(reply.str, reply.len) : ""; }
@@ -138,9 +139,12 @@ void RedisStore::pump() {
   in_flight_ = true;
   std::vector<std::string> words{"EVAL", kWrite, "1", key("owner"), token_};
   for (const Write& write : waiting_.front().batch) {
-    words.push_back(key(to_string(write.table)));
-    words.push_back(write.key);
-    words.push_back(write.value ? "s" : "d");
+    auto slash = write.table == StoreTable::journals ? write.key.find('/') : write.key.npos;
+    bool whole = slash != write.key.npos && slash + 1 == write.key.size();
+    words.push_back(slash == write.key.npos ? key(to_string(write.table))
+                                            : key("journal:") + write.key.substr(0, slash));
+    words.push_back(slash == write.key.npos ? write.key : write.key.substr(slash + 1));
+    words.push_back(write.value ? "s" : whole ? "x" : "d");
     words.push_back(write.value ? *write.value : "");
   }
   connection_->command(words, [this](const redisReply& reply) { answered(reply); });
@@ -218,6 +222,35 @@ void RedisStore::load_table(std::size_t table) {
       entries.push_back({text_of(*reply.element[i]), text_of(*reply.element[i + 1])});
     }
     if (table + 1 == kStoreTables) finish_load(std::move(loaded_));
+  });
+}
+
+void RedisStore::read_journal(const std::string& actor, Found done) {
+  if (!ready_) {
+    done(away("a journal could not be read"));
+    return;
+  }
+  // A connection that ends says nothing to those who wait: whoever asked hears of it when this is let go.
+  struct Answer {
+    Found done;
+    bool given = false;
+    ~Answer() {
+      if (!given) done(Error(ErrorKind::unavailable, "the connection to Redis ended while a journal was read"));
+    }
+  };
+  auto answer = std::make_shared<Answer>();
+  answer->done = std::move(done);
+  connection_->command({"HGETALL", key("journal:") + actor}, [answer](const redisReply& reply) {
+    answer->given = true;
+    if (reply.type != REDIS_REPLY_ARRAY) {
+      answer->done(Error(ErrorKind::unavailable, "Redis refused to read a journal: " + text_of(reply)));
+      return;
+    }
+    std::vector<Entry> found;
+    for (std::size_t i = 0; i + 1 < reply.elements; i += 2) {
+      found.push_back({text_of(*reply.element[i]), text_of(*reply.element[i + 1])});
+    }
+    answer->done(std::move(found));
   });
 }
 

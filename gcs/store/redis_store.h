@@ -36,6 +36,7 @@ class RedisStore : public Store {
   ~RedisStore() override;
 
   void load(Loaded done) override;
+  void read_journal(const std::string& actor, Found done) override;
   void write(Batch batch, Written done) override;
   std::string state() const override;
   bool fenced() const override { return fenced_; }

@@ -15,7 +15,9 @@
 
 namespace troupe::gcs {
 
-enum class StoreTable : std::uint8_t { nodes, jobs, actors, counters, quarantine };
+// `journals` is a table for each actor: keys are "ACTOR/FIELD", and erasing "ACTOR/" erases them all. It is not
+// among what load() reads.
+enum class StoreTable : std::uint8_t { nodes, jobs, actors, counters, quarantine, journals };
 inline constexpr std::size_t kStoreTables = 5;
 const char* to_string(StoreTable table);
 
@@ -40,6 +42,9 @@ class Store {
   virtual ~Store() = default;
 
   virtual void load(Loaded done) = 0;
+  // The fields of one actor's journal, after all writes that are done.
+  using Found = std::function<void(Result<std::vector<Entry>>)>;
+  virtual void read_journal(const std::string& actor, Found done) = 0;
   virtual void write(Batch batch, Written done) = 0;  // `done` when durable
   virtual std::string state() const = 0;              // for people: "ready", "redis is away since 3 s: …"
 

@@ -33,7 +33,12 @@ std::string short_name(std::string class_name) {
 }  // namespace
 
 AgentState::AgentState(ControlLoop& loop, NodeAgent::Options options)
-    : loop_(loop), options_(std::move(options)), host_id_(troupe::host_id()), events_(loop), named_(nullptr) {
+    : loop_(loop),
+      options_(std::move(options)),
+      host_id_(troupe::host_id()),
+      journals_(loop, options_.state + "/journals", [this](std::uint64_t actor) { return actors_.count(actor) > 0; }),
+      events_(loop),
+      named_(nullptr) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   tell_named_ = kj::mv(paf.fulfiller);
   named_ = paf.promise.fork();
@@ -63,6 +68,7 @@ Result<void> AgentState::prepare() {
 
 void AgentState::joined(wire::Membership::Client membership) {
   membership_ = membership;
+  journals_.watch(membership);
   events_.connect(kj::mv(membership));
 }
 
@@ -164,6 +170,7 @@ WorkerStart AgentState::parameters_of(const WorkerProcess& worker) const {
                           1, std::min<std::int64_t>(std::thread::hardware_concurrency(),
                                                     options_.resources.units("cpu") / Resources::kOne)))
                     : 1;
+  start.journals = journals_.folder();
   start.socket_dir = sockets_;
   start.tcp_host = options_.tcp_host;
   start.token_hex = options_.token.hex();
@@ -218,7 +225,8 @@ kj::Promise<void> AgentState::end_all(const std::string& reason) {
   kj::Vector<kj::Promise<void>> done;
   for (auto& [id, job] : jobs_) done.add(job->end());
   auto self = shared_from_this();
-  return kj::joinPromises(done.releaseAsArray()).then([self] {
+  auto gone = kj::joinPromises(done.releaseAsArray()).then([self] { return self->journals_.settle(); });
+  return gone.then([self] {
     self->events_.disconnect();
     self->membership_ = nullptr;
     self->loop_.post([self] {

@@ -12,6 +12,7 @@
 
 #include "runtime/agent/event_queue.h"
 #include "runtime/agent/job.h"
+#include "runtime/agent/journal_keeper.h"
 #include "runtime/agent/node_agent.h"
 #include "runtime/agent/worker_process.h"
 
@@ -72,6 +73,7 @@ class AgentState : public std::enable_shared_from_this<AgentState> {
   std::unordered_map<std::uint64_t, std::shared_ptr<WorkerProcess>> workers_;
   std::unordered_map<std::uint64_t, ActorPlace> actors_;
   std::deque<std::string> old_logs_;
+  JournalKeeper journals_;
   EventQueue events_;
   kj::Maybe<wire::Membership::Client> membership_;
   kj::Own<kj::PromiseFulfiller<void>> tell_named_;

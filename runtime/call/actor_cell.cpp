@@ -6,6 +6,7 @@
 #include "runtime/call/call_state.h"
 #include "runtime/call/invocation.h"
 #include "runtime/call/route.h"
+#include "runtime/durable/durable_actor.h"
 #include "runtime/lane/lane.h"
 
 namespace troupe {
@@ -17,6 +18,10 @@ Current& current() {
 
 ActorCell::ActorCell(Lane& lane, const ClassTable& table, ActorIdentity identity)
     : lane_(lane), table_(table), identity_(std::make_unique<ActorIdentity>(std::move(identity))) {}
+
+ActorCell::~ActorCell() {
+  if (durable_ != nullptr) durable_->detach();
+}
 
 Result<void> ActorCell::construct(Reader& args) {
   Current before = std::exchange(current(), Current{this, nullptr});
@@ -89,8 +94,10 @@ void ActorCell::run() {
     --waiting_;
     // A reply must not wait for the end of a long call after it.
     lane_.publish();
+    if (durable_ != nullptr) durable_->before_run();
     start(call);
   }
+  if (durable_ != nullptr) durable_->after_runs();
   if (released_ && inside_ == 0 && !scheduled_) delete this;
 }
 
@@ -102,12 +109,25 @@ void ActorCell::start(Invocation* call) {
     call->failed(Error(ErrorKind::deadline_exceeded, "the deadline had passed before the call's turn came"));
     return;
   }
+  if (durable_ != nullptr && !durable_->begin(call)) return;
   Current before = std::exchange(current(), Current{this, call});
   ++inside_;
   call->start(object_);
   --inside_;
   current() = before;
   if (ended_ && inside_ == 0) finish_end();
+}
+
+void ActorCell::replay(Invocation* call) {
+  call->cell = this;
+  ++active_;
+  started_.push_back(call);
+  call->running = true;
+  Current before = std::exchange(current(), Current{this, call});
+  ++inside_;
+  call->start(object_);
+  --inside_;
+  current() = before;
 }
 
 void ActorCell::leave() {
@@ -121,7 +141,10 @@ void ActorCell::done(Invocation* call) {
   std::erase(started_, call);
   if (!call->pausable() || call->running) --active_;
   call->running = false;
-  call->reply();
+  if (durable_ != nullptr)
+    durable_->finished(call);
+  else
+    call->reply();
   if (head_ != nullptr && active_ < table_.concurrency) wake();
 }
 
@@ -230,6 +253,7 @@ void ActorCell::end(const Error& why) {
   tail_ = nullptr;
   waiting_ = 0;
   for (Invocation* call : started_) call->cancelled = true;
+  if (durable_ != nullptr) durable_->end();
   end_ = why;
   if (awaited_ != nullptr)
     lane_.routes().abandon(*awaited_, Error(ErrorKind::cancelled, "the actor was ended"));

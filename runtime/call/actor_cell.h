@@ -17,6 +17,7 @@
 namespace troupe {
 
 class CallState;
+class DurableActor;
 class Invocation;
 class Lane;
 struct Hop;
@@ -37,9 +38,14 @@ class ActorCell final : public Runnable {
   static constexpr int kRunsInARow = 64;
 
   ActorCell(Lane& lane, const ClassTable& table, ActorIdentity identity);
+  ~ActorCell();
 
   // Constructs the user's object. The error carries what the constructor threw.
   Result<void> construct(Reader& args);
+  // Makes the actor durable; after construct, before the first call.
+  void make_durable(std::shared_ptr<DurableActor> durable) { durable_ = std::move(durable); }
+  DurableActor* durable() const { return durable_.get(); }
+  void replay(Invocation* call);  // runs a call of the journal again
   // No further calls: what waits fails with `why`, what is suspended is abandoned, the object is destroyed as
   // soon as nothing runs on it. The owner then releases the cell.
   void end(const Error& why);
@@ -73,6 +79,7 @@ class ActorCell final : public Runnable {
   Lane& lane() const { return lane_; }
   void* object() const { return object_; }
   bool ended() const { return ended_; }
+  bool busy() const { return active_ > 0; }
 
  private:
   Invocation* find_local(std::uint64_t call_number) const;
@@ -98,6 +105,7 @@ class ActorCell final : public Runnable {
   Error end_;
   bool released_ = false;
   int inside_ = 0;  // frames of this actor's code on a stack
+  std::shared_ptr<DurableActor> durable_;  // null: it is not
 };
 
 // The actor, call and lane on whose behalf this thread runs; saved and restored around user code.

@@ -16,6 +16,7 @@ class Invocation;
 struct MethodEntry {
   // Reads the arguments; throws DecodeError. The invocation is the caller's to hand on.
   Invocation* (*decode)(Reader& args);
+  bool writes = true;  // false: a const method, or one that is built in
 };
 
 struct ClassTable {
@@ -24,6 +25,9 @@ struct ClassTable {
   void (*destroy)(void* actor);
   std::span<const MethodEntry> methods;
   int concurrency;  // calls that may be in progress at the same time
+  // Of a class with save and load, else null. They throw what the class's own throw.
+  void (*save)(const void* actor, Writer& to) = nullptr;
+  void (*load)(void* actor, Reader& from) = nullptr;
 };
 
 // The classes of this program. Filled at start-up by troupe::Runtime, read by any thread afterwards.

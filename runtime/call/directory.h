@@ -29,6 +29,7 @@ struct ActorNews {
   std::uint32_t incarnation = 0;
   Phase phase = Phase::pending;
   bool infeasible = false;
+  bool durable = false;
   std::shared_ptr<const Place> place;    // when alive
   std::shared_ptr<const Error> failure;  // of the incarnation that ended, or why it cannot be placed
   std::string class_name;

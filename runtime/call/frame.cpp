@@ -49,9 +49,10 @@ class FlatReader final : public capnp::MessageReader {
 
 }  // namespace
 
-std::size_t call_size(std::size_t args, std::size_t chain) {
+std::size_t call_size(std::size_t args, std::size_t chain, bool numbered) {
   std::size_t list = chain == 0 ? 0 : 1 + chain * capnp::sizeInWords<wire::Hop>();
-  return (base_words() + words(args) + list) * kWord;
+  std::size_t number = numbered ? capnp::sizeInWords<wire::CallNumber>() : 0;
+  return (base_words() + words(args) + list + number) * kWord;
 }
 
 void write_call(std::byte* to, std::size_t size, const CallHeader& header, std::span<const std::byte> args,
@@ -68,6 +69,12 @@ void write_call(std::byte* to, std::size_t size, const CallHeader& header, std::
   call.setCredit(header.credit);
   call.setTrace(header.trace);
   if (!args.empty()) call.setArgs(as_data(args));
+  if (header.number.sequence != 0) {
+    auto number = frame.initNumber();
+    number.setCaller(header.number.caller);
+    number.setSequence(header.number.sequence);
+    number.setFloor(header.number.floor);
+  }
   if (!chain.empty()) {
     auto list = call.initChain(static_cast<unsigned>(chain.size()));
     for (unsigned i = 0; i < chain.size(); ++i) {
@@ -136,6 +143,11 @@ bool parse_frame(std::span<const std::byte> frame, FrameView& view, HopList& cha
       view.call.credit = call.getCredit();
       view.call.trace = call.getTrace();
       view.bytes = as_span(call.getArgs());
+      view.call.number = {};
+      if (root.hasNumber()) {
+        auto number = root.getNumber();
+        view.call.number = {number.getCaller(), number.getSequence(), number.getFloor()};
+      }
       chain.clear();
       if (call.hasChain()) {
         auto list = call.getChain();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "runtime/call/once_call.h"
 
 namespace troupe {
 
@@ -70,10 +71,11 @@ struct CallHeader {
   std::uint32_t deadline_ms = 0;  // left, 0: none
   std::uint32_t credit = 0;
   std::uint64_t trace = 0;
+  CallNumber number;  // to a durable actor
 };
 
 // Sizes are in bytes and exact; the write functions fill zeroed, 8-aligned memory of that size.
-std::size_t call_size(std::size_t args, std::size_t chain);
+std::size_t call_size(std::size_t args, std::size_t chain, bool numbered = false);
 void write_call(std::byte* to, std::size_t size, const CallHeader& header, std::span<const std::byte> args,
                 std::span<const Hop> chain);
 

@@ -57,7 +57,7 @@ void Invocation::reply() {
       scratch.clear();
       try {
         encode_result(scratch);
-        peer->reply(*this, scratch);
+        peer->reply(*this, scratch.bytes());
       } catch (const std::exception& e) {
         peer->reply(*this, FrameKind::failure,
                     Error(ErrorKind::internal, std::string("the result could not be encoded: ") + e.what()));

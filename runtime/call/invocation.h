@@ -14,6 +14,7 @@
 #include "core/codec/buffer.h"
 #include "runtime/call/call_state.h"
 #include "runtime/call/frame.h"
+#include "runtime/call/once_call.h"
 #include "runtime/lane/task.h"
 
 namespace troupe {
@@ -61,6 +62,7 @@ class Invocation : public LaneTask, public Pooled {
   std::int64_t deadline = 0;      // steady nanoseconds
   std::uint64_t trace = 0;
   HopList chain;  // callers that may be waiting, outermost first
+  std::unique_ptr<OnceCall> once;  // to a durable actor
 
   void run_task() override;  // arrival at the actor's lane, or the result's arrival at the caller's
   void drop_task() override;
@@ -70,6 +72,7 @@ class Invocation : public LaneTask, public Pooled {
 
  private:
   friend class ActorCell;
+  friend class DurableActor;
   void complete();  // on the caller's lane
   bool returning_ = false;
   bool gone_ = false;

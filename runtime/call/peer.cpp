@@ -76,8 +76,9 @@ void Peer::send(const std::vector<std::uint64_t>& frame) {
 // ---- caller ----
 
 bool Peer::call(Route& route, const CallRequest& request, std::span<const std::byte> args,
-                std::span<const Hop> chain, CallState* state) {
+                std::span<const Hop> chain, CallState* state, const CallNumber* number) {
   CallHeader header;
+  if (number != nullptr) header.number = *number;
   header.actor = route.actor;
   header.incarnation = route.incarnation;
   header.method = request.method;
@@ -103,7 +104,7 @@ bool Peer::call(Route& route, const CallRequest& request, std::span<const std::b
     }
     header.id = index | static_cast<std::uint64_t>(slots_[index].generation) << 32;
   }
-  std::size_t size = call_size(args.size(), chain.size());
+  std::size_t size = call_size(args.size(), chain.size(), number != nullptr);
   Error error;
   std::byte* to = begin(size, "a call with arguments", &error);
   if (to == nullptr) {
@@ -257,6 +258,7 @@ void Peer::on_call(const FrameView& view) {
   call->credit = view.call.credit;
   call->trace = view.call.trace;
   call->chain = chain_;
+  if (view.call.number.sequence != 0) call->once = std::make_unique<OnceCall>(view.call.number, view.bytes);
   if (view.call.deadline_ms != 0)
     call->deadline = steady_ns() + view.call.deadline_ms * std::int64_t{1'000'000};
   if (!call->one_way) {
@@ -317,11 +319,11 @@ void Peer::forget(Invocation& call) {
   call.peer = nullptr;
 }
 
-void Peer::reply(Invocation& call, const Writer& result) {
+void Peer::reply(Invocation& call, std::span<const std::byte> result) {
   std::size_t size = bytes_size(result.size());
   Error error;
   if (std::byte* to = begin(size, "a result", &error)) {
-    write_bytes(to, size, FrameKind::value, call.id, result.bytes());
+    write_bytes(to, size, FrameKind::value, call.id, result);
     end();
   } else {
     send(failure_frame(FrameKind::failure, call.id, error));

@@ -51,14 +51,14 @@ class Peer final : private Link::Sink {
   // ---- caller ----
   // False: the link is ending and took nothing; its loss will be told soon, and the call may wait for that.
   bool call(Route& route, const CallRequest& request, std::span<const std::byte> args,
-            std::span<const Hop> chain, CallState* state);
+            std::span<const Hop> chain, CallState* state, const CallNumber* number = nullptr);
   void abandon(CallState& state);  // takes it out and tells the callee
   void grant(const CallState& state, std::uint32_t credit);
   // All calls in flight, oldest first; the table is empty afterwards.
   std::vector<std::pair<std::uint64_t, Ref<CallState>>> take_in_flight();
 
   // ---- callee ----
-  void reply(Invocation& call, const Writer& result);
+  void reply(Invocation& call, std::span<const std::byte> result);
   void reply(Invocation& call, FrameKind kind, const Error& error);
   void item(Invocation& call, const Writer& value);
   void forget(Invocation& call);

@@ -1,6 +1,7 @@
 #include "runtime/call/route.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "runtime/call/actor_cell.h"
 #include "runtime/call/class_table.h"
@@ -9,6 +10,12 @@
 #include "runtime/lane/lane.h"
 
 namespace troupe {
+namespace {
+
+// Of calls to durable actors: nobody dies that often.
+constexpr int kEndless = std::numeric_limits<int>::max();
+
+}  // namespace
 
 void make_chain(HopList& out, std::uint64_t call_number) {
   out.clear();
@@ -65,7 +72,8 @@ void RouteTable::submit(Route& route, CallSource& source, const CallRequest& req
     if (request.deadline != 0) lane_.set_deadline(*state, request.deadline);
   }
   bool open = route.state == Route::open;
-  if (open && request.retries == 0) {
+  bool once = request.retries == 0 && !route.durable;  // it will not be sent again
+  if (open && once) {
     scratch_.clear();
     source.encode(scratch_);
     HopList chain;
@@ -74,7 +82,7 @@ void RouteTable::submit(Route& route, CallSource& source, const CallRequest& req
     scratch_.trim(1 << 20);
     if (open) return;
   }
-  if (route.state == Route::local && request.retries == 0) {
+  if (route.state == Route::local && once) {
     HopList chain;
     make_chain(chain, number);
     send_local(route, source.make_local(), request, std::move(chain), state);
@@ -85,6 +93,7 @@ void RouteTable::submit(Route& route, CallSource& source, const CallRequest& req
     return;
   }
   auto call = std::make_unique<QueuedCall>();
+  call->number = number;
   call->request = request;
   scratch_.clear();
   source.encode(scratch_);
@@ -93,31 +102,41 @@ void RouteTable::submit(Route& route, CallSource& source, const CallRequest& req
   make_chain(call->chain, number);
   call->state = Ref<CallState>::share(state);
   // A link that is ending takes nothing: the call waits, in its order, for what the loss brings.
-  if ((open || route.state == Route::local) && send(route, *call)) {
-    if (state != nullptr && !state->done() && call->request.retries > 0) {
-      call->state = nullptr;  // no cycle of references
-      state->in_flight.retained = std::move(call);
-    }
-    return;
+  if ((open || route.state == Route::local) && send(route, *call))
+    retain(std::move(call));
+  else
+    enqueue(route, std::move(call));
+}
+
+void RouteTable::retain(std::unique_ptr<QueuedCall> call) {
+  if (!call->state || call->state->done() || call->request.retries == 0) return;
+  Ref<CallState> holder = std::move(call->state);  // no cycle of references
+  call->state = nullptr;
+  holder->in_flight.retained = std::move(call);
+}
+
+// A call to a durable actor keeps its number when it is sent again.
+CallNumber RouteTable::number(Route& route, QueuedCall& call) {
+  if (call.state && !call.listed()) {
+    call.request.retries = kEndless;
+    route.outstanding.add(call);
   }
-  enqueue(route, std::move(call));
+  return {caller_id(lane_.directory().self(), lane_.index()), call.number, route.outstanding.floor(call.number)};
 }
 
 void RouteTable::submit_encoded(Route& route, std::unique_ptr<QueuedCall> call) {
   CallState* state = call->state.get();
+  if (state != nullptr && state->done()) return;
+  call->number = lane_.next_call_number();
   if (state != nullptr) {
-    if (state->done()) return;
-    state->in_flight.call = lane_.next_call_number();
+    state->in_flight.call = call->number;
     state->in_flight.target = route.actor;
     if (call->request.deadline != 0) lane_.set_deadline(*state, call->request.deadline);
   }
   if (route.state == Route::dead) {
     if (state != nullptr) state->fail(died_error(route.actor, route.incarnation, route.death.get()));
   } else if ((route.state == Route::open || route.state == Route::local) && send(route, *call)) {
-    if (state != nullptr && !state->done() && call->request.retries > 0) {
-      Ref<CallState> holder = std::move(call->state);
-      holder->in_flight.retained = std::move(call);
-    }
+    retain(std::move(call));
   } else {
     enqueue(route, std::move(call));
   }
@@ -140,6 +159,11 @@ void RouteTable::enqueue(Route& route, std::unique_ptr<QueuedCall> call) {
 
 bool RouteTable::send(Route& route, QueuedCall& call) {
   if (call.state && call.state->done()) return true;
+  CallNumber number;
+  if (route.durable) number = this->number(route, call);
+  if (route.state == Route::open && route.durable) {
+    return route.peer->call(route, call.request, call.args, call.chain, call.state.get(), &number);
+  }
   if (route.state == Route::open) {
     return route.peer->call(route, call.request, call.args, call.chain, call.state.get());
   }
@@ -153,12 +177,14 @@ bool RouteTable::send(Route& route, QueuedCall& call) {
       call.state->fail(Error(ErrorKind::internal, std::string("arguments do not decode: ") + e.what()));
     return true;
   }
-  send_local(route, invocation, call.request, call.chain, call.state.get());
+  auto once = route.durable ? std::make_unique<OnceCall>(number, call.args) : nullptr;
+  send_local(route, invocation, call.request, call.chain, call.state.get(), std::move(once));
   return true;
 }
 
 void RouteTable::send_local(Route& route, Invocation* call, const CallRequest& request, HopList chain,
-                            CallState* state) {
+                            CallState* state, std::unique_ptr<OnceCall> once) {
+  call->once = std::move(once);
   call->state = Ref<CallState>::share(state);
   call->one_way = state == nullptr;
   call->call_number = state != nullptr ? state->in_flight.call : 0;
@@ -184,10 +210,7 @@ void RouteTable::send_waiting(Route& route) {
       route.waiting.push_back(std::move(call));
       continue;
     }
-    if (call->state && !call->state->done() && call->request.retries > 0) {
-      Ref<CallState> holder = std::move(call->state);
-      holder->in_flight.retained = std::move(call);
-    }
+    retain(std::move(call));
   }
   --route.handles;
   if (route.state == Route::unknown && !route.waiting.empty()) ask(route);
@@ -248,6 +271,7 @@ void RouteTable::learn(const ActorNews& news) {
   if (news.phase == Phase::alive && news.incarnation > route.ended) {
     fail_orphans(route, true, news.failure.get());
     if (news.incarnation != route.incarnation) route.failures = 0;
+    route.durable = news.durable;
     route.incarnation = news.incarnation;
     open_link(route, news);
   } else if (news.phase == Phase::dead) {
@@ -352,7 +376,7 @@ void RouteTable::requeue(Route& route, CallState& state) {
   call->state = Ref<CallState>::share(&state);
   std::uint64_t number = state.in_flight.call;
   auto later = std::find_if(route.waiting.begin(), route.waiting.end(), [&](const auto& other) {
-    return !other->state || other->state->in_flight.call > number;
+    return other->number > number;
   });
   route.waiting.insert(later, std::move(call));
 }

@@ -22,6 +22,7 @@
 #include "runtime/call/call_state.h"
 #include "runtime/call/directory.h"
 #include "runtime/call/frame.h"
+#include "runtime/call/outstanding.h"
 
 namespace troupe {
 
@@ -47,8 +48,8 @@ struct CallRequest {
   std::uint64_t trace = 0;
 };
 
-// A call that waits, arguments encoded.
-struct QueuedCall : Pooled {
+// A call that waits, or may be sent again; arguments encoded.
+struct QueuedCall : OutstandingCall, Pooled {
   CallRequest request;
   std::vector<std::byte> args;
   HopList chain;
@@ -62,6 +63,7 @@ struct Route {
 
   ActorId actor;
   State state = unknown;
+  bool durable = false;  // calls are numbered, and sent again until they are answered
   bool dropped = false;  // no handle is left: forget it when nothing needs it
   std::uint32_t handles = 0;
   std::uint32_t incarnation = 0;  // the last one known
@@ -71,6 +73,7 @@ struct Route {
   Peer* peer = nullptr;
   Lane* local_lane = nullptr;
   const ClassTable* local_table = nullptr;
+  Outstanding outstanding;  // when durable
   std::vector<std::unique_ptr<QueuedCall>> waiting;
   std::vector<Ref<CallState>> orphans;  // were in flight, wait for the verdict
   std::shared_ptr<const Error> death;
@@ -118,13 +121,15 @@ class RouteTable {
   using PlaceKey = std::pair<ProcessId, std::uint16_t>;
 
   void ask(Route& route);
+  void retain(std::unique_ptr<QueuedCall> call);  // was sent: kept while it may be sent again
   void enqueue(Route& route, std::unique_ptr<QueuedCall> call);
   void requeue(Route& route, CallState& state);
   void open_link(Route& route, const ActorNews& news);
   void send_waiting(Route& route);
   bool send(Route& route, QueuedCall& call);  // false: the link is ending, keep it
   void send_local(Route& route, Invocation* call, const CallRequest& request, HopList chain,
-                  CallState* state);
+                  CallState* state, std::unique_ptr<OnceCall> once = nullptr);
+  CallNumber number(Route& route, QueuedCall& call);
   void fail_waiting(Route& route, const Error& why);
   // `died`: the head told so; else only the link is known to have broken.
   void fail_orphans(Route& route, bool died, const Error* cause);

@@ -29,6 +29,7 @@ class ControlPlane {
   // The job and process number, once the head has given them.
   void identify(const LinkIdentity& self) { self_ = self; }
   void use_session(wire::Session::Client session);
+  kj::Maybe<wire::Session::Client>& session() { return session_; }  // none while the head is away
   // What the head is given to tell news through.
   wire::JobClient::Client client();
   // The head or agent is gone: questions fail from now on.

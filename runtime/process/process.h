@@ -8,6 +8,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "core/base/resources.h"
 #include "runtime/call/call_state.h"
 #include "runtime/call/directory.h"
+#include "runtime/durable/durability.h"
 #include "runtime/lane/lane.h"
 
 namespace troupe {
@@ -30,6 +32,7 @@ struct SpawnRequest {
   Resources resources;
   std::string node;
   int max_restarts = 0;
+  std::optional<Durability> durability;
   ActorId owner;
 };
 

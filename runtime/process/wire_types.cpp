@@ -32,6 +32,7 @@ ActorNews read_news(wire::ActorState::Reader from) {
   out.incarnation = from.getIncarnation();
   out.phase = static_cast<Phase>(from.getPhase());
   out.infeasible = from.getInfeasible();
+  out.durable = from.getDurable();
   if (from.hasEndpoint()) out.place = std::make_shared<const Place>(read_place(from.getEndpoint()));
   if (from.hasFailure()) out.failure = std::make_shared<const Error>(read_failure(from.getFailure()));
   out.class_name = from.getClassName().cStr();
@@ -41,6 +42,28 @@ ActorNews read_news(wire::ActorState::Reader from) {
 Resources read_resources(capnp::List<wire::Amount>::Reader from) {
   Resources out;
   for (auto amount : from) out.set_units(amount.getName().cStr(), amount.getUnits());
+  return out;
+}
+
+void write_durability(wire::Durability::Builder to, const Durability& from) {
+  to.setPlace(static_cast<wire::JournalPlace>(from.place));
+  to.setPath(from.path.c_str());
+  to.setKey(from.key);
+  to.setSnapshotCalls(from.snapshot_calls);
+  to.setSnapshotMs(from.snapshot_ms);
+  to.setSnapshotBytes(from.snapshot_bytes);
+  to.setJournalLimit(from.journal_limit);
+}
+
+Durability read_durability(wire::Durability::Reader from) {
+  Durability out;
+  out.place = static_cast<Durability::Place>(from.getPlace());
+  out.path = from.getPath().cStr();
+  out.key = from.getKey();
+  out.snapshot_calls = from.getSnapshotCalls();
+  out.snapshot_ms = from.getSnapshotMs();
+  out.snapshot_bytes = from.getSnapshotBytes();
+  out.journal_limit = from.getJournalLimit();
   return out;
 }
 
@@ -56,6 +79,7 @@ void write_spec(wire::ActorSpec::Builder to, const SpawnRequest& request) {
   options.setIsolation(request.light ? wire::Isolation::LIGHT : wire::Isolation::PROCESS);
   options.setNode(request.node.c_str());
   options.setMaxRestarts(request.max_restarts);
+  if (request.durability) write_durability(options.initDurability(), *request.durability);
   auto amounts = options.initResources(static_cast<unsigned>(request.resources.all().size()));
   unsigned i = 0;
   for (const auto& [name, units] : request.resources.all()) {

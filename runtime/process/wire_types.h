@@ -14,6 +14,8 @@ void write_place(wire::Endpoint::Builder to, const Place& place);
 Place read_place(wire::Endpoint::Reader from);
 ActorNews read_news(wire::ActorState::Reader from);
 Resources read_resources(capnp::List<wire::Amount>::Reader from);
+void write_durability(wire::Durability::Builder to, const Durability& from);
+Durability read_durability(wire::Durability::Reader from);
 void write_spec(wire::ActorSpec::Builder to, const SpawnRequest& request);
 
 }  // namespace troupe

@@ -10,10 +10,36 @@
 #include "core/control/kj_error.h"
 #include "runtime/call/actor_cell.h"
 #include "runtime/call/peer.h"
+#include "runtime/durable/durable_actor.h"
 #include "runtime/lane/lane.h"
 #include "runtime/process/wire_types.h"
 
 namespace troupe {
+
+// An actor on its way to its lane.
+struct WorkerHost::Making {
+  std::uint16_t lane;
+  const ClassTable& table;
+  ActorIdentity identity;
+  std::vector<std::byte> args;
+  std::optional<Durability> plan;
+  OpenedJournal journal;  // of a durable one
+
+  Result<void> build(ActorCell& cell, Lane& here, DurableActor::Lost lost) {
+    Reader reader(args);
+    auto made = cell.construct(reader);
+    if (!plan) return made;
+    if (!made) {
+      journal.journal->close();
+      return made;
+    }
+    auto durable =
+        std::make_shared<DurableActor>(cell, here, *plan, std::move(journal.journal), std::move(lost));
+    cell.make_durable(durable);
+    auto recovered = std::move(journal.recovered);
+    return durable->recover(*recovered);
+  }
+};
 
 class WorkerHost::Server final : public wire::Worker::Server {
  public:
@@ -48,7 +74,7 @@ namespace {
 
 WorkerHost::WorkerHost(ControlLoop& loop, ControlPlane& plane, std::vector<std::unique_ptr<Lane>>& lanes,
                        const WorkerStart& start)
-    : loop_(loop), plane_(plane), lanes_(lanes), start_(start) {}
+    : loop_(loop), plane_(plane), lanes_(lanes), start_(start), journals_(loop, plane, start.journals) {}
 
 WorkerHost::~WorkerHost() noexcept(false) = default;
 
@@ -120,51 +146,73 @@ void WorkerHost::place(wire::Placement::Reader placement) {
   if (lane_of_.count(identity.id)) return;  // a repeated request
   std::uint16_t lane = static_cast<std::uint16_t>(next_lane_++ % lanes_.size());
   lane_of_[identity.id] = lane;
+  auto making = std::make_shared<Making>(Making{lane, *table, std::move(identity), {}, {}, {}});
   auto args = spec.getArgs();
-  std::vector<std::byte> bytes(args.size());
-  if (!bytes.empty()) std::memcpy(bytes.data(), args.begin(), args.size());
-  lanes_[lane]->post_function([this, lane, table, identity = std::move(identity),
-                               bytes = std::move(bytes)]() mutable {
-    // Constructors are user code and may block: they run in their turn, not among the tasks.
-    class Construct final : public Runnable {
-     public:
-      Construct(WorkerHost& host, std::uint16_t lane, const ClassTable& table, ActorIdentity identity,
-                std::vector<std::byte> args)
-          : host_(host), lane_(lane), table_(table), identity_(std::move(identity)), args_(std::move(args)) {}
-      void run() override {
-        Lane& here = *Lane::current();
-        ActorId id = identity_.id;
-        std::uint32_t incarnation = identity_.incarnation;
-        auto* cell = new ActorCell(here, table_, std::move(identity_));
-        Reader reader(args_);
-        auto made = cell->construct(reader);
-        if (made)
-          here.actors()[id] = cell;
-        else
-          cell->release();
-        host_.loop_.post([&host = host_, lane = lane_, id, incarnation,
-                          failure = made ? nullptr : std::make_shared<const Error>(made.error())] {
-          if (failure)
-            host.report_failed(id, incarnation, *failure);
-          else
-            host.report_alive(id, incarnation, lane);
-        });
-        delete this;
-      }
-      void discard() override { delete this; }
-
-     private:
-      WorkerHost& host_;
-      std::uint16_t lane_;
-      const ClassTable& table_;
-      ActorIdentity identity_;
-      std::vector<std::byte> args_;
-    };
-    lanes_[lane]->schedule(new Construct(*this, lane, *table, std::move(identity), std::move(bytes)));
+  making->args.resize(args.size());
+  if (args.size() != 0) std::memcpy(making->args.data(), args.begin(), args.size());
+  if (!spec.getOptions().hasDurability()) return make(std::move(making));
+  making->plan = read_durability(spec.getOptions().getDurability());
+  const ActorIdentity& who = making->identity;
+  JournalOwner owner{who.id.value, making->plan->key, who.incarnation, placement.getServed()};
+  opening_.insert({who.id, who.incarnation});
+  journals_.open(*making->plan, owner, [this, making](Result<OpenedJournal> opened) {
+    const ActorIdentity& who = making->identity;
+    bool wanted = opening_.erase({who.id, who.incarnation}) > 0;
+    if (!wanted) {
+      if (opened) opened->journal->close();
+    } else if (!opened) {
+      report_failed(who.id, who.incarnation, opened.error());
+    } else {
+      making->journal = std::move(*opened);
+      make(making);
+    }
   });
 }
 
+// Constructors are user code and may block: they run in their turn on the lane, not among the tasks.
+void WorkerHost::make(std::shared_ptr<Making> making) {
+  class Construct final : public Runnable {
+   public:
+    Construct(WorkerHost& host, std::shared_ptr<Making> making) : host_(host), making_(std::move(making)) {}
+    void run() override {
+      Lane& here = *Lane::current();
+      ActorId id = making_->identity.id;
+      std::uint32_t incarnation = making_->identity.incarnation;
+      auto* cell = new ActorCell(here, making_->table, std::move(making_->identity));
+      auto made = making_->build(*cell, here, [host = &host_, id, incarnation](const Error& why) {
+        host->loop_.post([host, id, incarnation, why] { host->lose(id, incarnation, why); });
+      });
+      if (made)
+        here.actors()[id] = cell;
+      else
+        cell->release();
+      host_.loop_.post([&host = host_, lane = making_->lane, id, incarnation,
+                        failure = made ? nullptr : std::make_shared<const Error>(made.error())] {
+        if (failure)
+          host.report_failed(id, incarnation, *failure);
+        else
+          host.report_alive(id, incarnation, lane);
+      });
+      delete this;
+    }
+    void discard() override { delete this; }
+
+   private:
+    WorkerHost& host_;
+    std::shared_ptr<Making> making_;
+  };
+  Lane& lane = *lanes_[making->lane];
+  lane.post_function([this, &lane, making] { lane.schedule(new Construct(*this, making)); });
+}
+
+void WorkerHost::lose(ActorId actor, std::uint32_t incarnation, const Error& why) {
+  if (!lane_of_.count(actor)) return;
+  destroy(actor, incarnation);
+  report_failed(actor, incarnation, why);
+}
+
 void WorkerHost::destroy(ActorId actor, std::uint32_t incarnation) {
+  opening_.erase({actor, incarnation});
   auto at = lane_of_.find(actor);
   if (at == lane_of_.end()) return;
   Lane& lane = *lanes_[at->second];

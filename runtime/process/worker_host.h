@@ -4,11 +4,13 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "core/control/acceptor.h"
 #include "core/protocol/cluster.capnp.h"
 #include "runtime/process/control_plane.h"
+#include "runtime/process/journals.h"
 #include "runtime/worker/worker_start.h"
 
 namespace troupe {
@@ -27,7 +29,10 @@ class WorkerHost {
  private:
   class Server;
   void listen();
+  struct Making;
   void place(wire::Placement::Reader placement);
+  void make(std::shared_ptr<Making> making);
+  void lose(ActorId actor, std::uint32_t incarnation, const Error& why);
   void destroy(ActorId actor, std::uint32_t incarnation);
   void report_alive(ActorId actor, std::uint32_t incarnation, std::uint16_t lane);
   void report_failed(ActorId actor, std::uint32_t incarnation, const Error& error);
@@ -54,6 +59,8 @@ class WorkerHost {
   bool report_posted_ = false;
   std::size_t next_lane_ = 0;
   std::unordered_map<ActorId, std::uint16_t> lane_of_;
+  Journals journals_;
+  std::set<std::pair<ActorId, std::uint32_t>> opening_;  // their journals are being read
 };
 
 }  // namespace troupe

@@ -12,7 +12,7 @@
 namespace troupe {
 namespace {
 
-constexpr std::string_view kVersion = "1";
+constexpr std::string_view kVersion = "2";
 
 void put(std::string& out, std::string_view field) {
   out += std::to_string(field.size());
@@ -67,7 +67,7 @@ std::string WorkerStart::encode() const {
   put(out, process), put(out, job), put(out, node);
   put(out, node_name), put(out, host_id);
   put(out, channel_fd), put(out, isolation), put(out, lanes);
-  put(out, socket_dir), put(out, tcp_host), put(out, token_hex);
+  put(out, journals), put(out, socket_dir), put(out, tcp_host), put(out, token_hex);
   put(out, set_devices ? 1 : 0), put(out, devices);
   return out;
 }
@@ -82,7 +82,7 @@ Result<WorkerStart> WorkerStart::decode(std::string_view text) {
   fields.get(out.process), fields.get(out.job), fields.get(out.node);
   fields.get(out.node_name), fields.get(out.host_id);
   fields.get(out.channel_fd), fields.get(out.isolation), fields.get(out.lanes);
-  fields.get(out.socket_dir), fields.get(out.tcp_host), fields.get(out.token_hex);
+  fields.get(out.journals), fields.get(out.socket_dir), fields.get(out.tcp_host), fields.get(out.token_hex);
   fields.get(set_devices), fields.get(out.devices);
   if (!fields.good || !fields.rest.empty()) {
     return Error(ErrorKind::invalid_argument, "the worker's parameters are damaged");

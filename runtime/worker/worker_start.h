@@ -23,6 +23,7 @@ struct WorkerStart {
   int channel_fd = -1;
   int isolation = 0;  // 0: a process of its own for one actor, 1: light, many actors
   int lanes = 1;
+  std::string journals;      // folder of the durable actors' files
   std::string socket_dir;    // where the worker makes its Unix socket
   std::string tcp_host;      // where it takes links from other hosts; empty: nowhere
   std::string token_hex;     // of the cluster

@@ -24,7 +24,24 @@ class Caller {
   Task<double> run(Handle<Echo> echo, int calls, int outstanding);
 };
 
+// A durable counter.
+class Saved {
+ public:
+  int add(int n) { return total_ += n; }
+  int total() const { return total_; }
+  void save(Writer& to) const { encode(to, total_); }
+  void load(Reader& from) { decode(from, total_); }
+
+ private:
+  int total_ = 0;
+};
+
 }  // namespace troupe::bench
+
+template <>
+inline constexpr auto troupe::actor<troupe::bench::Saved> =
+    troupe::describe<troupe::bench::Saved>("bench.Saved")
+        .methods<&troupe::bench::Saved::add, &troupe::bench::Saved::total>();
 
 template <>
 inline constexpr auto troupe::actor<troupe::bench::Echo> =

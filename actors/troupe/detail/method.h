@@ -11,12 +11,23 @@
 #include "runtime/call/class_table.h"
 #include "runtime/call/invocation.h"
 #include "troupe/actor.h"
+#include "troupe/durable.h"
 #include "troupe/stream.h"
 
 namespace troupe::detail {
 
 template <class M>
 struct MethodTraits;
+
+// Whether a method may change its object.
+template <class M>
+inline constexpr bool writes = true;
+template <class R, class C, class... A>
+inline constexpr bool writes<R (C::*)(A...) const> = false;
+template <class R, class C, class... A>
+inline constexpr bool writes<R (C::*)(A...) const noexcept> = false;
+template <class R, class C, class... A>
+inline constexpr bool writes<R (C::*)(A...) const&> = false;
 
 template <class R, class C, class... A>
 struct MethodShape {
@@ -49,15 +60,21 @@ template <class R>
 struct Outcome {
   using Value = R;
   static constexpr bool streams = false;
+  static constexpr bool at_once = true;  // it is there when the method returns
 };
 template <class R>
-struct Outcome<Future<R>> : Outcome<R> {};
+struct Outcome<Future<R>> : Outcome<R> {
+  static constexpr bool at_once = false;
+};
 template <class R>
-struct Outcome<Task<R>> : Outcome<R> {};
+struct Outcome<Task<R>> : Outcome<R> {
+  static constexpr bool at_once = false;
+};
 template <class T>
 struct Outcome<Generator<T>> {
   using Value = T;
   static constexpr bool streams = true;
+  static constexpr bool at_once = false;
 };
 
 // The type of handle.call<M>(…). It depends on the method alone, not on the class's description, so that a
@@ -427,6 +444,22 @@ void* construct_nth(Reader& args) {
   return made;
 }
 
+template <auto... M>
+constexpr bool all_at_once(MethodList<M...>) {
+  return (Outcome<typename MethodTraits<decltype(M)>::Returned>::at_once && ...);
+}
+
+// What a class must be to be spawned durable.
+template <class T>
+constexpr bool check_durable() {
+  static_assert(Savable<T>,
+                "a durable actor's class needs void save(troupe::Writer&) const and void load(troupe::Reader&)");
+  static_assert(all_at_once(typename DescriptionOf<T>::Listed{}),
+                "a method of a durable actor returns its result at once: no Future, Task or Generator");
+  static_assert(actor<T>.concurrency == 1, "a durable actor cannot be concurrent");
+  return true;
+}
+
 template <class T>
 struct TableOf {
   static_assert(
@@ -436,12 +469,19 @@ struct TableOf {
   template <auto... M>
   static constexpr std::array<MethodEntry, sizeof...(M) + 1> entries_of(MethodList<M...> list) {
     static_assert(listed_once(decltype(list){}), "a method is listed twice");
-    return {MethodEntry{&decode_invocation<T, M>}..., MethodEntry{&Ping::decode}};
+    return {MethodEntry{&decode_invocation<T, M>, writes<decltype(M)>}..., MethodEntry{&Ping::decode, false}};
+  }
+  static constexpr ClassTable make_table() {
+    ClassTable made{actor<T>.name, &construct_nth<T>, [](void* object) { delete static_cast<T*>(object); },
+                    entries, actor<T>.concurrency};
+    if constexpr (Savable<T>) {
+      made.save = [](const void* object, Writer& to) { static_cast<const T*>(object)->save(to); };
+      made.load = [](void* object, Reader& from) { static_cast<T*>(object)->load(from); };
+    }
+    return made;
   }
   static constexpr auto entries = entries_of(typename DescriptionOf<T>::Listed{});
-  static constexpr ClassTable table{actor<T>.name, &construct_nth<T>,
-                                    [](void* object) { delete static_cast<T*>(object); }, entries,
-                                    actor<T>.concurrency};
+  static constexpr ClassTable table = make_table();
   static constexpr std::uint16_t ping = static_cast<std::uint16_t>(entries.size() - 1);
 };
 

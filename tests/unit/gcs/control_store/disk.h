@@ -44,7 +44,7 @@ class Disk {
         actors_.erase(what.id);
         if (const ActorRecord* r = core.actor({what.id})) {
           actors_[what.id] = {r->spec,    r->job,  r->incarnation, r->phase,  r->node,
-                              r->process, r->gpus, r->restarts,    r->failure};
+                              r->process, r->gpus, r->restarts,    r->failure, r->served, r->home};
         }
         break;
       case Table::counters:
