@@ -87,9 +87,10 @@ Durability checked(const ClassTable& table, Durability plan) {
                             table.name + " cannot be durable"));
   }
   if (plan.place == Durability::Place::shared && (plan.path.empty() || plan.path[0] != '/')) {
-    throw_failure(Error(ErrorKind::invalid_argument,
-                        "JournalPlace::shared needs the absolute path of a folder that all nodes see, not \"" +
-                            plan.path + "\""));
+    throw_failure(
+        Error(ErrorKind::invalid_argument,
+              "JournalPlace::shared needs the absolute path of a folder that all nodes see, not \"" +
+                  plan.path + "\""));
   }
   if (plan.place == Durability::Place::store) {
     plan.journal_limit = std::min(plan.journal_limit, kStoredJournalLimit);

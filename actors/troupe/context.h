@@ -25,8 +25,8 @@ class Context {
   const std::vector<std::uint16_t>& gpus() const;  // slots on the node; empty: none
   // The caller of the running method has cancelled, its deadline has passed, or the actor is being ended.
   bool cancelled() const;
-  // Durable actors: the running call ran before, and runs again to bring the state back. What it does outside the
-  // object, such as calling others, has been done.
+  // Durable actors: the running call ran before, and runs again to bring the state back. What it does outside
+  // the object, such as calling others, has been done.
   bool replaying() const;
   // Durable actors: a snapshot when the running call has ended. InvalidArgument in others.
   void snapshot() const;

@@ -13,8 +13,8 @@
 // Calls are journalled, and answered when the journal is on the disk. When the actor is made again, the last
 // snapshot is loaded and the calls since then run again in their order. See docs/concepts/durable.md.
 //
-// Limits: methods that are not const must depend on their arguments and the object's state alone; methods that
-// return futures, tasks or streams, and concurrent classes, do not compile.
+// Limits: methods that are not const must depend on their arguments and the object's state alone; methods
+// that return futures, tasks or streams, and concurrent classes, do not compile.
 #pragma once
 
 #include <chrono>
@@ -69,7 +69,8 @@ class Durable {
   }
   // A snapshot when the journal has grown to so many bytes; 0: not by size. Default: 64 MiB.
   Durable& snapshot_above(std::uint64_t bytes) { return plan_.snapshot_bytes = bytes, *this; }
-  // Calls fail with Overloaded when the journal is longer, because no snapshot could be written. Default: 1 GiB.
+  // Calls fail with Overloaded when the journal is longer, because no snapshot could be written. Default: 1
+  // GiB.
   Durable& journal_limit(std::uint64_t bytes) { return plan_.journal_limit = bytes, *this; }
 
   const Durability& plan() const { return plan_; }

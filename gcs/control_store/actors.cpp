@@ -198,9 +198,8 @@ void ControlStore::start_job(NodeId node, JobId job, Actions& out) {
 }
 
 void ControlStore::send_place(const ActorRecord& record, Actions& out) {
-  out.push_back(
-      {turn_, Place{record.node, record.spec, record.incarnation, record.job, record.process, record.gpus,
-                    record.served}});
+  out.push_back({turn_, Place{record.node, record.spec, record.incarnation, record.job, record.process,
+                              record.gpus, record.served}});
 }
 
 void ControlStore::announce(ActorRecord& record, Actions& out) {

@@ -44,7 +44,8 @@ kj::Promise<void> write(Store& store, Batch batch) {
 
 kj::Promise<kj::Own<std::vector<Entry>>> read(Store& store, ActorId actor) {
   auto pair = kj::newPromiseAndFulfiller<kj::Own<std::vector<Entry>>>();
-  auto done = std::make_shared<kj::Own<kj::PromiseFulfiller<kj::Own<std::vector<Entry>>>>>(kj::mv(pair.fulfiller));
+  auto done =
+      std::make_shared<kj::Own<kj::PromiseFulfiller<kj::Own<std::vector<Entry>>>>>(kj::mv(pair.fulfiller));
   store.read_journal(std::to_string(actor.value), [done](Result<std::vector<Entry>> found) {
     if (found)
       (*done)->fulfill(kj::heap<std::vector<Entry>>(std::move(*found)));

@@ -19,7 +19,8 @@ constexpr const char* kClaim =
     "end "
     "redis.call('SET', KEYS[1], ARGV[2]) return 1";
 
-// KEYS: token. ARGV: token, then hash, field, "s" (set), "d" (delete) or "x" (the whole hash), value for each.
+// KEYS: token. ARGV: token, then hash, field, "s" (set), "d" (delete) or "x" (the whole hash), value for
+// each.
 constexpr const char* kWrite =
     "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end "
     "for i = 2, #ARGV, 4 do "
@@ -235,7 +236,8 @@ void RedisStore::read_journal(const std::string& actor, Found done) {
     Found done;
     bool given = false;
     ~Answer() {
-      if (!given) done(Error(ErrorKind::unavailable, "the connection to Redis ended while a journal was read"));
+      if (!given)
+        done(Error(ErrorKind::unavailable, "the connection to Redis ended while a journal was read"));
     }
   };
   auto answer = std::make_shared<Answer>();

@@ -15,8 +15,8 @@
 
 namespace troupe::gcs {
 
-// `journals` is a table for each actor: keys are "ACTOR/FIELD", and erasing "ACTOR/" erases them all. It is not
-// among what load() reads.
+// `journals` is a table for each actor: keys are "ACTOR/FIELD", and erasing "ACTOR/" erases them all. It is
+// not among what load() reads.
 enum class StoreTable : std::uint8_t { nodes, jobs, actors, counters, quarantine, journals };
 inline constexpr std::size_t kStoreTables = 5;
 const char* to_string(StoreTable table);

@@ -36,7 +36,8 @@ AgentState::AgentState(ControlLoop& loop, NodeAgent::Options options)
     : loop_(loop),
       options_(std::move(options)),
       host_id_(troupe::host_id()),
-      journals_(loop, options_.state + "/journals", [this](std::uint64_t actor) { return actors_.count(actor) > 0; }),
+      journals_(loop, options_.state + "/journals",
+                [this](std::uint64_t actor) { return actors_.count(actor) > 0; }),
       events_(loop),
       named_(nullptr) {
   auto paf = kj::newPromiseAndFulfiller<void>();

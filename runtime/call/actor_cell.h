@@ -104,7 +104,7 @@ class ActorCell final : public Runnable {
   bool ended_ = false;
   Error end_;
   bool released_ = false;
-  int inside_ = 0;  // frames of this actor's code on a stack
+  int inside_ = 0;                         // frames of this actor's code on a stack
   std::shared_ptr<DurableActor> durable_;  // null: it is not
 };
 

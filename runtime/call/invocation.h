@@ -61,7 +61,7 @@ class Invocation : public LaneTask, public Pooled {
   std::uint32_t incarnation = 0;  // 0: any
   std::int64_t deadline = 0;      // steady nanoseconds
   std::uint64_t trace = 0;
-  HopList chain;  // callers that may be waiting, outermost first
+  HopList chain;                   // callers that may be waiting, outermost first
   std::unique_ptr<OnceCall> once;  // to a durable actor
 
   void run_task() override;  // arrival at the actor's lane, or the result's arrival at the caller's

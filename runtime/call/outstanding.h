@@ -1,5 +1,5 @@
-// The calls to a durable actor that have not ended yet, in the order they were made. The first tells the floor:
-// the caller has its answers to everything below, and the actor need not remember them.
+// The calls to a durable actor that have not ended yet, in the order they were made. The first tells the
+// floor: the caller has its answers to everything below, and the actor need not remember them.
 //
 // Owner: the route. Thread: under the lane's baton. A call leaves by itself when it is destroyed.
 #pragma once

@@ -121,7 +121,8 @@ CallNumber RouteTable::number(Route& route, QueuedCall& call) {
     call.request.retries = kEndless;
     route.outstanding.add(call);
   }
-  return {caller_id(lane_.directory().self(), lane_.index()), call.number, route.outstanding.floor(call.number)};
+  return {caller_id(lane_.directory().self(), lane_.index()), call.number,
+          route.outstanding.floor(call.number)};
 }
 
 void RouteTable::submit_encoded(Route& route, std::unique_ptr<QueuedCall> call) {
@@ -375,9 +376,8 @@ void RouteTable::requeue(Route& route, CallState& state) {
   --call->request.retries;
   call->state = Ref<CallState>::share(&state);
   std::uint64_t number = state.in_flight.call;
-  auto later = std::find_if(route.waiting.begin(), route.waiting.end(), [&](const auto& other) {
-    return other->number > number;
-  });
+  auto later = std::find_if(route.waiting.begin(), route.waiting.end(),
+                            [&](const auto& other) { return other->number > number; });
   route.waiting.insert(later, std::move(call));
 }
 

@@ -127,8 +127,8 @@ class RouteTable {
   void open_link(Route& route, const ActorNews& news);
   void send_waiting(Route& route);
   bool send(Route& route, QueuedCall& call);  // false: the link is ending, keep it
-  void send_local(Route& route, Invocation* call, const CallRequest& request, HopList chain,
-                  CallState* state, std::unique_ptr<OnceCall> once = nullptr);
+  void send_local(Route& route, Invocation* call, const CallRequest& request, HopList chain, CallState* state,
+                  std::unique_ptr<OnceCall> once = nullptr);
   CallNumber number(Route& route, QueuedCall& call);
   void fail_waiting(Route& route, const Error& why);
   // `died`: the head told so; else only the link is known to have broken.

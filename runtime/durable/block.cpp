@@ -18,8 +18,8 @@ struct Header {
   std::uint32_t count = 0;
   std::uint64_t length = 0;  // of the records
   std::uint64_t first = 0;
-  std::uint64_t sum = 0;     // of the records
-  std::uint64_t own = 0;     // of the fields above
+  std::uint64_t sum = 0;  // of the records
+  std::uint64_t own = 0;  // of the fields above
 };
 static_assert(sizeof(Header) == kBlockHeader);
 
@@ -45,12 +45,9 @@ std::uint64_t checksum(std::span<const std::byte> bytes, std::uint64_t seed) {
 
 void BlockBuilder::add(const CallRecord& record) {
   if (bytes_.empty()) bytes_.resize(kBlockHeader);
-  RecordHeader header{record.caller,
-                      record.sequence,
-                      record.floor,
-                      static_cast<std::uint32_t>(record.args.size()),
-                      record.method,
-                      static_cast<std::uint16_t>(record.one_way)};
+  RecordHeader header{record.caller, record.sequence,
+                      record.floor,  static_cast<std::uint32_t>(record.args.size()),
+                      record.method, static_cast<std::uint16_t>(record.one_way)};
   auto bytes = std::as_bytes(std::span(&header, 1));
   bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
   bytes_.insert(bytes_.end(), record.args.begin(), record.args.end());
@@ -96,8 +93,8 @@ bool next_record(std::span<const std::byte>& from, CallRecord& to) {
   if (from.size() < sizeof header) return false;
   std::memcpy(&header, from.data(), sizeof header);
   if (header.size > from.size() - sizeof header) return false;
-  to = {header.caller,       header.sequence,     header.floor,
-        header.method,       header.one_way != 0, from.subspan(sizeof header, header.size)};
+  to = {header.caller, header.sequence,     header.floor,
+        header.method, header.one_way != 0, from.subspan(sizeof header, header.size)};
   from = from.subspan(sizeof header + header.size);
   return true;
 }

@@ -1,6 +1,7 @@
-// The journal's bytes. A block is what one write appends and one sync makes durable: a header with a checksum,
-// then records, one for each call. The next block is written only when this one is durable, so a damaged block
-// with a sound one after it is damage, while a damaged one at the end is a write that was cut off.
+// The journal's bytes. A block is what one write appends and one sync makes durable: a header with a
+// checksum, then records, one for each call. The next block is written only when this one is durable, so a
+// damaged block with a sound one after it is damage, while a damaged one at the end is a write that was cut
+// off.
 //
 // Pure: no I/O. Any thread. Values lie in memory order: a journal is read by the executable that wrote it.
 #pragma once
@@ -62,8 +63,8 @@ struct Scan {
   std::size_t sound = 0;   // bytes up to what was cut off
   std::uint64_t last = 0;  // position of the last record
 };
-// The blocks of a journal that continues at position `base` + 1. What is cut off at the end is left out; damage
-// before that is an error.
+// The blocks of a journal that continues at position `base` + 1. What is cut off at the end is left out;
+// damage before that is an error.
 Result<Scan> scan_blocks(std::span<const std::byte> image, std::uint64_t base);
 
 // The position of a finished block's first record.

@@ -63,7 +63,8 @@ void DurableCore::remember(std::uint64_t id, std::uint64_t sequence, RememberedP
   ++count_;
   auto& answers = from.answers;
   auto at = answers.end();
-  while (at != answers.begin() + static_cast<std::ptrdiff_t>(from.gone) && (at - 1)->sequence > sequence) --at;
+  while (at != answers.begin() + static_cast<std::ptrdiff_t>(from.gone) && (at - 1)->sequence > sequence)
+    --at;
   answers.insert(at, Answer{sequence, std::move(answer)});
   // Whoever was silent longest is the first to lose its answers; the caller itself is refused instead.
   while (remembered_bytes_ > kMostRemembered && callers_.size() > 1) forget_oldest();
@@ -73,12 +74,12 @@ std::optional<Error> DurableCore::refusal(std::size_t args) const {
   if (stall_) return stall_;
   bool stored = plan_.place == Durability::Place::store;
   if (stored && args > kMostStoredBlock / 2) {
-    return Error(ErrorKind::invalid_argument, "arguments of " + std::to_string(args) +
-                                                  " bytes are too long for a journal in the store");
+    return Error(ErrorKind::invalid_argument,
+                 "arguments of " + std::to_string(args) + " bytes are too long for a journal in the store");
   }
   if (remembered_bytes_ > kMostRemembered) {
-    return Error(ErrorKind::overloaded, std::to_string(remembered_bytes_) +
-                                            " bytes of answers wait until their caller has them");
+    return Error(ErrorKind::overloaded,
+                 std::to_string(remembered_bytes_) + " bytes of answers wait until their caller has them");
   }
   if (open_.size() + args > (stored ? kMostStoredBlock : kMostUnwritten)) {
     return Error(ErrorKind::overloaded,

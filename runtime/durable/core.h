@@ -30,9 +30,9 @@ using RememberedPtr = std::shared_ptr<const Remembered>;
 
 class DurableCore {
  public:
-  static constexpr std::size_t kMostCallers = 4096;            // the one silent longest is forgotten
-  static constexpr std::size_t kMostRemembered = 256u << 20;   // bytes of answers
-  static constexpr std::size_t kMostUnwritten = 256u << 20;    // bytes of the open block, in files
+  static constexpr std::size_t kMostCallers = 4096;           // the one silent longest is forgotten
+  static constexpr std::size_t kMostRemembered = 256u << 20;  // bytes of answers
+  static constexpr std::size_t kMostUnwritten = 256u << 20;   // bytes of the open block, in files
 
   explicit DurableCore(Durability plan) : plan_(std::move(plan)) {}
 

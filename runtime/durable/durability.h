@@ -15,8 +15,8 @@ struct Durability {
   };
 
   Place place = Place::node;
-  std::string path;       // shared: the folder
-  std::uint64_t key = 0;  // random, so that a journal is never taken for another actor's
+  std::string path;                  // shared: the folder
+  std::uint64_t key = 0;             // random, so that a journal is never taken for another actor's
   std::uint64_t snapshot_calls = 0;  // 0: not by count
   std::uint64_t snapshot_ms = 0;     // 0: not by time
   std::uint64_t snapshot_bytes = 64 << 20;

@@ -63,8 +63,8 @@ bool DurableActor::begin(Invocation* call) {
     return false;
   }
   if (core_.open_is_empty()) opened_ = cpu_ticks();
-  once->position = core_.journal(
-      {number.caller, number.sequence, number.floor, call->method, call->one_way, once->args});
+  once->position =
+      core_.journal({number.caller, number.sequence, number.floor, call->method, call->one_way, once->args});
   once->args = Bytes();
   return true;
 }
@@ -81,8 +81,8 @@ RememberedPtr DurableActor::outcome_of(Invocation& call) {
     call.encode_result(scratch);
     out->value.assign(scratch.bytes().begin(), scratch.bytes().end());
   } catch (const std::exception& e) {
-    out->error = std::make_unique<const Error>(
-        ErrorKind::internal, std::string("the result could not be encoded: ") + e.what());
+    out->error = std::make_unique<const Error>(ErrorKind::internal,
+                                               std::string("the result could not be encoded: ") + e.what());
   }
   scratch.trim();
   return out;
@@ -123,6 +123,7 @@ void DurableActor::send(Held held) {
     delete call;
   } else if (call->state && held.answer && call->once->answer) {
     // Of this process, and it ran before: what it carries is not the outcome.
+    Lane& there = call->state->lane();
     auto deliver = [state = std::move(call->state), answer = held.answer] {
       if (answer->error) {
         state->fail(*answer->error);
@@ -131,7 +132,6 @@ void DurableActor::send(Held held) {
         state->finish_from(reader);
       }
     };
-    Lane& there = deliver.state->lane();
     delete call;
     if (&there == &lane_)
       deliver();
@@ -280,8 +280,8 @@ Result<void> DurableActor::replay(const BlockView& block, std::uint64_t after) {
   CallRecord record;
   for (std::uint64_t position = block.first; position < block.first + block.count; ++position) {
     if (!next_record(rest, record) || record.method >= cell_->table().methods.size()) {
-      return Error(ErrorKind::internal, "call " + std::to_string(position) + " in the journal of " + name_ +
-                                            " makes no sense");
+      return Error(ErrorKind::internal,
+                   "call " + std::to_string(position) + " in the journal of " + name_ + " makes no sense");
     }
     if (position <= after) continue;
     core_.replayed(record, position);

@@ -1,8 +1,9 @@
 // The durable half of an actor's cell: between calls and core on one side, core and journal on the other.
 //
-// A call's turn comes: begin() lets it run, after its record has joined the open block, or settles it without.
-// It has run: finished() remembers its outcome and holds it back. The cell pauses: after_runs() hands the open
-// block to the journal, unless one is under way. The journal has it: what is held up to there leaves, in order.
+// A call's turn comes: begin() lets it run, after its record has joined the open block, or settles it
+// without. It has run: finished() remembers its outcome and holds it back. The cell pauses: after_runs()
+// hands the open block to the journal, unless one is under way. The journal has it: what is held up to there
+// leaves, in order.
 //
 // Owner: the cell and the journal's work under way. Thread: the cell's lane, except for the JournalListener
 // part, which posts to it. When the incarnation ends, callers of what is held are told that it is gone; they

@@ -39,8 +39,8 @@ class JournalListener {
   virtual void on_lost(Error why) = 0;
 };
 
-// Thread: the actor's lane calls; nothing blocks. One operation at a time: the next may begin when the listener
-// has heard of the end of the one before.
+// Thread: the actor's lane calls; nothing blocks. One operation at a time: the next may begin when the
+// listener has heard of the end of the one before.
 class Journal {
  public:
   virtual ~Journal() = default;

@@ -79,8 +79,8 @@ JournalIo& JournalIo::real() {
   return io;
 }
 
-Result<JournalFile> JournalFile::open(const std::string& folder, const JournalOwner& owner, Recovered& recovered,
-                                      JournalIo& io) {
+Result<JournalFile> JournalFile::open(const std::string& folder, const JournalOwner& owner,
+                                      Recovered& recovered, JournalIo& io) {
   if (auto made = make_private_directory(folder); !made) return made.error();
   JournalFile file(folder, owner, io);
   file.directory_.reset(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -133,7 +133,8 @@ Result<void> JournalFile::recover(Recovered& out) {
   }
   auto journal = read_file(path("journal"), there);
   if (!journal) return journal.error();
-  if (!there && out.found) return Error(ErrorKind::internal, path("journal") + " is missing beside a snapshot");
+  if (!there && out.found)
+    return Error(ErrorKind::internal, path("journal") + " is missing beside a snapshot");
   if (!there && owner_.served) {
     return Error(ErrorKind::not_found,
                  path("journal") + " is gone, and with it the actor's state; kill the actor to give it up");

@@ -34,12 +34,11 @@ void Journals::open(const Durability& plan, const JournalOwner& owner, Done done
     return;
   }
   if (!thread_) thread_ = std::make_unique<JournalThread>();
-  FileJournal::open(*thread_, *folder, owner,
-                    [this, done = std::move(done)](Result<OpenedJournal> opened) {
-                      loop_.post([done, opened = std::make_shared<Result<OpenedJournal>>(std::move(opened))] {
-                        done(std::move(*opened));
-                      });
-                    });
+  FileJournal::open(*thread_, *folder, owner, [this, done = std::move(done)](Result<OpenedJournal> opened) {
+    loop_.post([done, opened = std::make_shared<Result<OpenedJournal>>(std::move(opened))] {
+      done(std::move(*opened));
+    });
+  });
 }
 
 }  // namespace troupe

@@ -1,8 +1,8 @@
 // Opens the journals of a worker's durable actors, wherever they lie.
 //
-// Owner: WorkerHost. Thread: the control thread; `done` runs on it too. Errors: already_exists when the earlier
-// incarnation does not let go in time; not_found when a journal that must be there is not; internal when it is
-// damaged.
+// Owner: WorkerHost. Thread: the control thread; `done` runs on it too. Errors: already_exists when the
+// earlier incarnation does not let go in time; not_found when a journal that must be there is not; internal
+// when it is damaged.
 #pragma once
 
 #include <functional>

@@ -10,7 +10,7 @@ namespace {
 constexpr auto kRetry = 200 * kj::MILLISECONDS;
 constexpr int kLoadTries = 100;
 
-capnp::Data::Reader data(const Bytes& bytes) {
+capnp::Data::Reader as_data(const Bytes& bytes) {
   return kj::arrayPtr(reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size());
 }
 
@@ -60,9 +60,8 @@ void StoreJournal::open(ControlLoop& loop, ControlPlane& plane, const JournalOwn
 void StoreJournal::load(std::shared_ptr<StoreJournal> self, int tries, Done done) {
   auto again = [self, tries, done](const Error& why) {
     if (is_lost(why) || tries == 0) return done(why);
-    self->loop_.spawn("reading a journal", self->loop_.timer().afterDelay(kRetry).then([self, tries, done] {
-      load(self, tries - 1, done);
-    }));
+    self->loop_.spawn("reading a journal", self->loop_.timer().afterDelay(kRetry).then(
+                                               [self, tries, done] { load(self, tries - 1, done); }));
   };
   KJ_IF_MAYBE (session, self->plane_.session()) {
     auto request = session->journalLoadRequest();
@@ -85,7 +84,8 @@ void StoreJournal::load(std::shared_ptr<StoreJournal> self, int tries, Done done
 
 void StoreJournal::append(Bytes bytes, std::uint64_t last, std::shared_ptr<JournalListener> listener) {
   auto block = std::make_shared<Block>(Block{std::move(bytes), last, std::move(listener)});
-  loop_.post([self = shared_from_this(), block] { self->loop_.spawn("writing a journal", self->send(block)); });
+  loop_.post(
+      [self = shared_from_this(), block] { self->loop_.spawn("writing a journal", self->send(block)); });
 }
 
 kj::Promise<void> StoreJournal::send(std::shared_ptr<Block> block) {
@@ -105,11 +105,12 @@ kj::Promise<void> StoreJournal::send(std::shared_ptr<Block> block) {
     request.setIncarnation(owner_.incarnation);
     std::uint64_t first = block_first(block->bytes);
     request.getBlock().setFirst(first);
-    request.getBlock().setBytes(data(block->bytes));
+    request.getBlock().setBytes(as_data(block->bytes));
     return request.send().ignoreResult().then(
-        [self, block, first] {
+        [self, block, first]() -> kj::Promise<void> {
           if (self->firsts_.empty() || self->firsts_.back() != first) self->firsts_.push_back(first);
           block->listener->on_appended(block->last);
+          return kj::READY_NOW;
         },
         [failed](kj::Exception&& failure) { return failed(error_of(failure)); });
   }
@@ -138,7 +139,7 @@ void StoreJournal::snapshot(Bytes image, std::uint64_t at, std::shared_ptr<Journ
       request.setActor(self->owner_.actor);
       request.setIncarnation(self->owner_.incarnation);
       request.setAt(at);
-      request.setImage(data(*kept));
+      request.setImage(as_data(*kept));
       auto drop = request.initDrop(static_cast<unsigned>(self->firsts_.size()));
       for (unsigned i = 0; i < drop.size(); ++i) drop.set(i, self->firsts_[i]);
       self->loop_.spawn("writing a snapshot", request.send().ignoreResult().then(

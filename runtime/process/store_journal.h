@@ -1,5 +1,5 @@
-// A journal in the head's store: blocks and snapshots travel through the session. The head answers the current
-// incarnation only, so an older one is told that it is lost.
+// A journal in the head's store: blocks and snapshots travel through the session. The head answers the
+// current incarnation only, so an older one is told that it is lost.
 //
 // Owner: the durable actor and the requests under way, together. Thread: append, snapshot and close may be
 // called by any; the rest runs on the control thread. While head or store are away an append is tried again.

@@ -71,12 +71,18 @@ std::vector<Case> durable_cases() {
   out.push_back({"raw_sync", "µs", "100 bytes appended and synced", raw_sync_us, {}, nullptr, false});
   out.push_back({"durable_sync", "µs", "one durable call after the other, journal on the node",
                  [] { return sync_us(on_node(), 500); }, raw_sync_us});
-  out.push_back({"durable_async", "1/s", "1,000 durable calls outstanding, journal on the node", [] {
+  out.push_back({"durable_async",
+                 "1/s",
+                 "1,000 durable calls outstanding, journal on the node",
+                 [] {
                    rate(on_node(), 20'000, 1000);
                    return rate(on_node(), 300'000, 1000);
                  },
                  {}});
-  out.push_back({"durable_async_store", "1/s", "1,000 durable calls outstanding, journal in Redis", [] {
+  out.push_back({"durable_async_store",
+                 "1/s",
+                 "1,000 durable calls outstanding, journal in Redis",
+                 [] {
                    rate(in_store(), 5'000, 1000);
                    return rate(in_store(), 100'000, 1000);
                  },

@@ -452,8 +452,9 @@ constexpr bool all_at_once(MethodList<M...>) {
 // What a class must be to be spawned durable.
 template <class T>
 constexpr bool check_durable() {
-  static_assert(Savable<T>,
-                "a durable actor's class needs void save(troupe::Writer&) const and void load(troupe::Reader&)");
+  static_assert(
+      Savable<T>,
+      "a durable actor's class needs void save(troupe::Writer&) const and void load(troupe::Reader&)");
   static_assert(all_at_once(typename DescriptionOf<T>::Listed{}),
                 "a method of a durable actor returns its result at once: no Future, Task or Generator");
   static_assert(actor<T>.concurrency == 1, "a durable actor cannot be concurrent");

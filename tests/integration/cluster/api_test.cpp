@@ -22,6 +22,11 @@ INSTANTIATE_TEST_SUITE_P(Cases, Probe,
                                          "light_blocking"),
                          [](const auto& info) { return std::string(info.param); });
 
+INSTANTIATE_TEST_SUITE_P(Durable, Probe,
+                         testing::Values("durable_node", "durable_light", "durable_shared", "durable_store",
+                                         "durable_state_node", "durable_state_shared", "durable_state_store"),
+                         [](const auto& info) { return std::string(info.param); });
+
 TEST(Hello, PrintsItsSum) {
   Scene scene;
   auto outcome = scene.run({bin("troupe"), "run", bin("hello")});

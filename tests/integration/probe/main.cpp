@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "actors.h"
+#include "durable.h"
 
 namespace probe {
 namespace {
@@ -253,9 +254,11 @@ const std::map<std::string, std::function<void()>> kCases = {
 
 int main(int argc, char** argv) {
   try {
-    troupe::Runtime runtime(argc, argv, troupe::classes<probe::Worker, probe::Thrower>);
-    auto chosen = argc > 1 ? probe::kCases.find(argv[1]) : probe::kCases.end();
-    if (chosen == probe::kCases.end()) {
+    troupe::Runtime runtime(argc, argv, troupe::classes<probe::Worker, probe::Thrower, probe::Ledger>);
+    auto cases = probe::kCases;
+    for (const auto& one : probe::durable_cases()) cases.insert(one);
+    auto chosen = argc > 1 ? cases.find(argv[1]) : cases.end();
+    if (chosen == cases.end()) {
       std::fprintf(stderr, "probe: no such case\n");
       return 2;
     }

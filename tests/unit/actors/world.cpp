@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <condition_variable>
+#include <future>
 
 namespace troupe::test {
 
@@ -23,6 +24,7 @@ World::World(Options options) : options_(std::move(options)) {
 }
 
 World::~World() {
+  journals_ = nullptr;
   driver_->stop("the test ends");
   for (auto& worker : workers_) worker->stop("the test ends");
 }
@@ -81,6 +83,41 @@ void World::place(ActorId id, std::uint32_t incarnation, const ClassTable& table
       cell->release();
   });
   tell(news_of(id, incarnation, Phase::alive, table.name, worker));
+}
+
+Result<void> World::place_durable(ActorId id, std::uint32_t incarnation, const ClassTable& table, int worker,
+                                  const std::string& folder, const Durability& plan, JournalIo& io) {
+  if (!journals_) journals_ = std::make_unique<JournalThread>();
+  std::promise<Result<OpenedJournal>> promise;
+  FileJournal::open(
+      *journals_, folder, {id.value, plan.key, incarnation, false},
+      [&](Result<OpenedJournal> opened) { promise.set_value(std::move(opened)); }, io);
+  auto opened = promise.get_future().get();
+  if (!opened) return opened.error();
+  Lane& lane = this->worker(worker);
+  Result<void> made;
+  on(lane, [&] {
+    ActorIdentity identity;
+    identity.id = id;
+    identity.incarnation = incarnation;
+    auto* cell = new ActorCell(lane, table, std::move(identity));
+    Writer args;
+    encode(args, std::uint16_t{0});
+    Reader reader(args.bytes());
+    made = cell->construct(reader);
+    auto durable = std::make_shared<DurableActor>(*cell, lane, plan, opened->journal, nullptr);
+    cell->make_durable(durable);
+    if (made) made = durable->recover(*opened->recovered);
+    if (made)
+      lane.actors()[id] = cell;
+    else
+      cell->release();
+  });
+  if (!made) return made;
+  ActorNews news = news_of(id, incarnation, Phase::alive, table.name, worker);
+  news.durable = true;
+  tell(std::move(news));
+  return {};
 }
 
 void World::end(ActorId id, bool told) {

@@ -13,6 +13,8 @@
 #include "runtime/call/actor_cell.h"
 #include "runtime/call/peer.h"
 #include "runtime/call/route.h"
+#include "runtime/durable/durable_actor.h"
+#include "runtime/durable/file_journal.h"
 #include "runtime/lane/lane.h"
 #include "tests/unit/core/link/endpoint.h"
 #include "troupe/handle.h"
@@ -46,6 +48,12 @@ class World final : public Directory {
     return id;
   }
   void place(ActorId id, std::uint32_t incarnation, const ClassTable& table, int worker);
+  static void register_class(const ClassTable& table);
+  // The same for a durable actor with files in `folder`; the error is why it could not be made.
+  Result<void> place_durable(ActorId id, std::uint32_t incarnation, const ClassTable& table, int worker,
+                             const std::string& folder, const Durability& plan = {},
+                             JournalIo& io = JournalIo::real());
+  ActorId next_id() { return actor_of({7}, ++actors_); }
   // Ends the incarnation; the directory knows of it when `told`.
   void end(ActorId id, bool told = true);
   void tell(ActorNews news);  // answers who asks from now on, and who asked and waits
@@ -72,10 +80,10 @@ class World final : public Directory {
     bool told = false;
     std::vector<std::pair<Lane*, std::uint32_t>> asking;
   };
-  static void register_class(const ClassTable& table);
   bool answers(const Known& known, std::uint32_t after) const;
 
   Options options_;
+  std::unique_ptr<JournalThread> journals_;
   std::unique_ptr<Lane> driver_;
   std::vector<std::unique_ptr<Lane>> workers_;
   std::atomic<std::uint64_t> actors_{0};

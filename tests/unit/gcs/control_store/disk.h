@@ -43,8 +43,8 @@ class Disk {
       case Table::actors:
         actors_.erase(what.id);
         if (const ActorRecord* r = core.actor({what.id})) {
-          actors_[what.id] = {r->spec,    r->job,  r->incarnation, r->phase,  r->node,
-                              r->process, r->gpus, r->restarts,    r->failure, r->served, r->home};
+          actors_[what.id] = {r->spec, r->job,      r->incarnation, r->phase,  r->node, r->process,
+                              r->gpus, r->restarts, r->failure,     r->served, r->home};
         }
         break;
       case Table::counters:
