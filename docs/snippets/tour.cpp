@@ -251,10 +251,18 @@ void concurrency() {
   std::printf("concurrency: %s\n", one.get() == two.get() ? "same" : "different");
 }
 
+void durable_actors() {
+  auto account = troupe::spawn<Account>(troupe::ActorOptions().durable(troupe::Durable()));
+  account.call<&Account::deposit>(40).get();
+  account.restart().get();
+  std::printf("durable: %d\n", account.call<&Account::deposit>(2).get());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  troupe::Runtime runtime(argc, argv, troupe::classes<Statistics, Average, Numbers, Adder, Probe, Relay>);
+  troupe::Runtime runtime(argc, argv,
+                          troupe::classes<Statistics, Average, Numbers, Adder, Probe, Relay, Account>);
   try {
     handles_and_futures();
     continuations();
@@ -267,6 +275,7 @@ int main(int argc, char** argv) {
     restarts();
     deadlines();
     concurrency();
+    durable_actors();
     resources();
   } catch (const troupe::Failure& failure) {
     std::fprintf(stderr, "snippets: %s\n", failure.what());

@@ -88,3 +88,19 @@ class Relay {
 template <>
 inline constexpr auto troupe::actor<Relay> =
     troupe::describe<Relay>("Relay").methods<&Relay::forward>().concurrent(2);
+
+// Its state survives its process.
+class Account {
+ public:
+  int deposit(int amount) { return balance_ += amount; }
+  int balance() const { return balance_; }
+  void save(troupe::Writer& to) const { troupe::encode(to, balance_); }
+  void load(troupe::Reader& from) { troupe::decode(from, balance_); }
+
+ private:
+  int balance_ = 0;
+};
+
+template <>
+inline constexpr auto troupe::actor<Account> =
+    troupe::describe<Account>("Account").methods<&Account::deposit, &Account::balance>();

@@ -57,9 +57,9 @@ class Invocation : public LaneTask, public Pooled {
   bool running = false;
   std::uint32_t credit = 0;
   std::uint16_t method = 0;
-  ActorId target;
   std::uint32_t incarnation = 0;  // 0: any
-  std::int64_t deadline = 0;      // steady nanoseconds
+  ActorId target;
+  std::int64_t deadline = 0;  // steady nanoseconds
   std::uint64_t trace = 0;
   HopList chain;                   // callers that may be waiting, outermost first
   std::unique_ptr<OnceCall> once;  // to a durable actor

@@ -65,6 +65,29 @@ class RedisStoreTest : public ::testing::Test {
   asio::io_context io_;
 };
 
+TEST_F(RedisStoreTest, KeepsJournalsApart) {
+  std::string binary("a\0b\r\n", 5);
+  RedisStore store(io_, address_);
+  auto journal = [&](const std::string& actor) {
+    std::optional<Result<std::vector<Entry>>> got;
+    store.read_journal(actor, [&](Result<std::vector<Entry>> found) { got.emplace(std::move(found)); });
+    run_until([&] { return got.has_value(); });
+    std::map<std::string, std::string> all;
+    EXPECT_TRUE(*got) << got->error().describe();
+    for (const Entry& entry : **got) all[entry.key] = entry.value;
+    return all;
+  };
+  ASSERT_TRUE(write(store, {{StoreTable::journals, "7/1", binary},
+                            {StoreTable::journals, "7/5", "five"},
+                            {StoreTable::journals, "8/1", "other"}}));
+  EXPECT_EQ(journal("7"), (std::map<std::string, std::string>{{"1", binary}, {"5", "five"}}));
+  ASSERT_TRUE(write(
+      store, {{StoreTable::journals, "7/1", std::nullopt}, {StoreTable::journals, "8/", std::nullopt}}));
+  EXPECT_EQ(journal("7"), (std::map<std::string, std::string>{{"5", "five"}}));
+  EXPECT_TRUE(journal("8").empty());
+  EXPECT_TRUE(load(store, StoreTable::actors).empty());
+}
+
 TEST_F(RedisStoreTest, KeepsWhatItAcknowledged) {
   std::string binary("a\0b\r\n", 5);
   {

@@ -119,8 +119,8 @@ std::vector<int> numbers(int n) {
 }
 
 TEST_P(DurableTest, AnAnswerWaitsForTheDisk) {
-  World world(options());
   Gate gate;
+  World world(options());
   ActorId id = world.next_id();
   ASSERT_TRUE(world.place_durable(id, 1, kLedger, 0, folder_ + "/a", {}, gate));
   Caller<Ledger> ledger(world.driver(), id);
@@ -176,8 +176,8 @@ TEST_P(DurableTest, EachCallOnceOverManyEnds) {
 }
 
 TEST_P(DurableTest, AnExceptionIsAnAnswerToo) {
-  World world(options());
   Gate gate;
+  World world(options());
   ActorId id = world.next_id();
   ASSERT_TRUE(world.place_durable(id, 1, kLedger, 0, folder_ + "/a", {}, gate));
   Caller<Ledger> ledger(world.driver(), id);
@@ -202,8 +202,8 @@ TEST_P(DurableTest, AnExceptionIsAnAnswerToo) {
 }
 
 TEST_P(DurableTest, AFullDiskFailsCallsAndPasses) {
-  World world(options());
   Gate gate;
+  World world(options());
   ActorId id = world.next_id();
   ASSERT_TRUE(world.place_durable(id, 1, kLedger, 0, folder_ + "/a", {}, gate));
   Caller<Ledger> ledger(world.driver(), id);

@@ -24,7 +24,14 @@ World::World(Options options) : options_(std::move(options)) {
 }
 
 World::~World() {
-  journals_ = nullptr;
+  if (journals_) {
+    for (auto& worker : workers_) {
+      on(*worker, [&] {
+        for (auto& [id, cell] : worker->actors()) cell->end(Error(ErrorKind::cancelled, "the test ends"));
+      });
+    }
+    journals_ = nullptr;  // nothing is told to a lane that is gone
+  }
   driver_->stop("the test ends");
   for (auto& worker : workers_) worker->stop("the test ends");
 }

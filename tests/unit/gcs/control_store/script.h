@@ -58,6 +58,7 @@ inline SpecPtr spec_of(const std::string& text) {
   spec->max_restarts = std::stoi(words.value("restarts", "0"));
   spec->isolation = words.has("light") ? Isolation::light : Isolation::process;
   spec->detached = words.has("detached");
+  if (words.has("durable")) spec->durability.emplace();  // in files of the node
   spec->get_or_create = words.has("get_or_create");
   spec->resources = resources_of(words);
   return spec;
