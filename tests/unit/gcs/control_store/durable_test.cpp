@@ -31,7 +31,7 @@ TEST(ControlStoreTranscript, ADurableActorComesBackToItsFiles) {
   notify 1 1.1#1 alive at 2
 > process_ended 1 2
   persist actors 1.1
-  notify 1 1.1#1 restarting failed(actor died: signal 9)
+  notify 1 1.1#1 restarting error(actor died: signal 9)
   place 1.1#2 node=1 process=3
 > alive 1 1.1#2 3
   notify 1 1.1#2 alive at 3

@@ -6,6 +6,7 @@ namespace {
 
 class JournalTest : public ClusterTest {
  protected:
+  ~JournalTest() noexcept override {}
   void SetUp() override {
     start();
     node_ = joined("n1", 4);
