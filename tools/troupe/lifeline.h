@@ -7,6 +7,7 @@
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/signal_set.hpp>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "core/control/loop.h"
@@ -24,6 +25,7 @@ class EndRequests {
   std::function<void(const std::string&)> on_request_;
   asio::signal_set signals_;
   asio::posix::stream_descriptor lifeline_;
+  std::shared_ptr<int> alive_ = std::make_shared<int>();  // expires with this, for handlers that are queued
 };
 
 }  // namespace troupe::tools

@@ -114,8 +114,7 @@ void killed(troupe::DurableActorOptions options, bool one_process) {
   }
   // Nothing of them is left.
   for (auto& book : books) {
-    check(eventually([&] { return files_of(book.ledger.id()).empty(); }),
-          "files are left: " + (files_of(book.ledger.id()).empty() ? "" : files_of(book.ledger.id())[0]));
+    check(eventually([&] { return files_of(book.ledger.id()).empty(); }), "files of a dead actor are left");
   }
 }
 
