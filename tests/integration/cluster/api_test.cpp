@@ -24,6 +24,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, Probe,
 
 INSTANTIATE_TEST_SUITE_P(Durable, Probe,
                          testing::Values("durable_node", "durable_light", "durable_shared", "durable_store",
+                                         "durable_shared_node_lost", "durable_store_node_lost",
                                          "durable_state_node", "durable_state_shared", "durable_state_store"),
                          [](const auto& info) { return std::string(info.param); });
 

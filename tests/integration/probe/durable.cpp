@@ -149,6 +149,27 @@ void state(JournalPlace place, bool node_only) {
   check(eventually([&] { return files_of(ledger.id()).empty(); }), "its files are gone");
 }
 
+// The machine of the actor dies: it goes on on the other one.
+void node_lost(JournalPlace place) {
+  constexpr int kCalls = 500;
+  auto ledger = troupe::spawn<Ledger>(ActorOptions().durable(Durable().journal(std::move(place)).snapshot_every(100)));
+  std::string home = ledger.call<&Ledger::where>().get();
+  std::vector<troupe::Future<int>> answers;
+  std::vector<int> expected;
+  for (int i = 0; i < kCalls; ++i) {
+    answers.push_back(ledger.call<&Ledger::append>(i));
+    expected.push_back(i);
+    if (i != kCalls / 2) continue;
+    answers.back().wait_for(std::chrono::seconds(60));
+    for (auto& node : troupe::nodes()) {
+      if (node.name == home) ::kill(node.pid, SIGKILL);
+    }
+  }
+  for (int i = 0; i < kCalls; ++i) check(answers[static_cast<std::size_t>(i)].get() == i + 1, "an answer");
+  check(ledger.call<&Ledger::all>().get() == expected, "each call once and in order");
+  check(ledger.call<&Ledger::where>().get() != home, "on the other node");
+}
+
 ActorOptions light() { return ActorOptions().light(); }
 
 }  // namespace
@@ -162,6 +183,8 @@ const std::map<std::string, std::function<void()>>& durable_cases() {
        [] {
          killed(ActorOptions().durable(Durable().journal(JournalPlace::store()).snapshot_every(300)), false);
        }},
+      {"durable_shared_node_lost", [] { node_lost(shared()); }},
+      {"durable_store_node_lost", [] { node_lost(JournalPlace::store()); }},
       {"durable_state_node", [] { state(JournalPlace::node(), true); }},
       {"durable_state_shared", [] { state(shared(), false); }},
       {"durable_state_store", [] { state(JournalPlace::store(), false); }},
