@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/base/resources.h"
+#include "runtime/process/actor_failure.h"
 #include "troupe/durable.h"
 
 namespace troupe {
@@ -37,6 +38,11 @@ class ActorOptions {
   ActorOptions& node(std::string name) { return node_ = std::move(name), *this; }
   // How often it is made again after its process or node died; -1: without limit. Default: 0; durable: -1.
   ActorOptions& max_restarts(int value) { return max_restarts_ = value, *this; }
+  // Only restarts in any span of this length count against max_restarts. Default: all of the actor's life.
+  ActorOptions& within(std::chrono::milliseconds value) { return restart_window_ = value, *this; }
+  // Told when the actor is dead for good and was not told to end: troupe/supervision.h. It runs where the
+  // spawner does. Default: the owner's own handler.
+  ActorOptions& on_failure(FailureHandler handler) { return on_failure_ = std::move(handler), *this; }
   ActorOptions& isolation(Isolation value) { return isolation_ = value, *this; }
   ActorOptions& light() { return isolation(Isolation::light); }
   // Its state survives its process; spawning a class without save and load then does not compile. It is made
@@ -49,6 +55,8 @@ class ActorOptions {
   bool detached() const { return detached_; }
   int max_restarts() const { return max_restarts_.value_or(durability_ ? -1 : 0); }
   const std::optional<Durability>& durability() const { return durability_; }
+  std::chrono::milliseconds within() const { return restart_window_; }
+  const FailureHandler& on_failure() const { return on_failure_; }
   Isolation isolation() const { return isolation_; }
   const Resources& resources() const { return resources_; }
 
@@ -56,6 +64,8 @@ class ActorOptions {
   std::string name_, node_;
   bool get_or_create_ = false, detached_ = false;
   std::optional<int> max_restarts_;
+  std::chrono::milliseconds restart_window_{0};
+  FailureHandler on_failure_;
   Isolation isolation_ = Isolation::process;
   Resources resources_;
   std::optional<Durability> durability_;
@@ -75,10 +85,14 @@ class DurableActorOptions : public ActorOptions {
   }
   DurableActorOptions& node(std::string name) { return ActorOptions::node(std::move(name)), *this; }
   DurableActorOptions& max_restarts(int value) { return ActorOptions::max_restarts(value), *this; }
+  DurableActorOptions& within(std::chrono::milliseconds value) { return ActorOptions::within(value), *this; }
+  DurableActorOptions& on_failure(FailureHandler handler) {
+    return ActorOptions::on_failure(std::move(handler)), *this;
+  }
   DurableActorOptions& isolation(Isolation value) { return ActorOptions::isolation(value), *this; }
   DurableActorOptions& light() { return ActorOptions::light(), *this; }
   using ActorOptions::get_or_create, ActorOptions::detached, ActorOptions::name, ActorOptions::node,
-      ActorOptions::max_restarts, ActorOptions::isolation;
+      ActorOptions::max_restarts, ActorOptions::isolation, ActorOptions::within, ActorOptions::on_failure;
 
  private:
   friend class ActorOptions;

@@ -88,6 +88,7 @@ SpecPtr read(wire::ActorSpec::Reader from) {
   spec->node = text(options.getNode());
   spec->max_restarts = options.getMaxRestarts();
   if (options.hasDurability()) spec->durability = read(options.getDurability());
+  spec->restart_window = options.getRestartWindow();
   return spec;
 }
 
@@ -132,6 +133,7 @@ void write(wire::ActorSpec::Builder to, const ActorSpec& from) {
   if (!from.node.empty()) options.setNode(text(from.node));
   options.setMaxRestarts(from.max_restarts);
   if (from.durability) write(options.initDurability(), *from.durability);
+  options.setRestartWindow(from.restart_window);
 }
 
 void write(wire::Endpoint::Builder to, const Endpoint& from) {

@@ -152,7 +152,8 @@ void state(JournalPlace place, bool node_only) {
 // The machine of the actor dies: it goes on on the other one.
 void node_lost(JournalPlace place) {
   constexpr int kCalls = 500;
-  auto ledger = troupe::spawn<Ledger>(ActorOptions().durable(Durable().journal(std::move(place)).snapshot_every(100)));
+  auto ledger =
+      troupe::spawn<Ledger>(ActorOptions().durable(Durable().journal(std::move(place)).snapshot_every(100)));
   std::string home = ledger.call<&Ledger::where>().get();
   std::vector<troupe::Future<int>> answers;
   std::vector<int> expected;
