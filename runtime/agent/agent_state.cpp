@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <thread>
 
+#include "core/base/fault_point.h"
 #include "core/base/log.h"
 #include "core/config/home.h"
-#include "core/config/host_id.h"
 #include "core/control/kj_error.h"
 #include "core/os/process.h"
 #include "runtime/agent/machine.h"
@@ -18,6 +18,8 @@
 
 namespace troupe {
 namespace {
+
+FaultPoint crash_after_place("agent.crash.after_place"), crash_in_destroy("agent.crash.in_destroy");
 
 constexpr std::size_t kOldLogs = 20;
 // A Unix socket's path has 107 bytes; workers add a file name.
@@ -32,8 +34,8 @@ std::string short_name(std::string class_name) {
 
 }  // namespace
 
-AgentState::AgentState(ControlLoop& loop, NodeAgent::Options options)
-    : loop_(loop), options_(std::move(options)), host_id_(troupe::host_id()), events_(loop), named_(nullptr) {
+AgentState::AgentState(Executor& loop, NodeAgent::Options options)
+    : loop_(loop), options_(std::move(options)), host_id_(options_.host_id), events_(loop), named_(nullptr) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   tell_named_ = kj::mv(paf.fulfiller);
   named_ = paf.promise.fork();
@@ -81,6 +83,7 @@ void AgentState::start_job(JobDescription description) {
     return kj::heap<WorkerHostServant>(weak, worker.process);
   };
   hooks.output = [this](Job& job, std::string_view line) { zygote_line(job, line); };
+  hooks.start = options_.starter;
   hooks.patience = options_.patience;
   hooks.launcher = options_.launcher;
   auto id = description.id;
@@ -116,6 +119,7 @@ void AgentState::place(capnp::List<wire::Placement>::Reader placements) {
     expect_registration(*worker);
     jobs_[worker->job]->start(worker->shared_from_this());
   }
+  crash_after_place.crash(&loop_);
 }
 
 WorkerProcess& AgentState::worker_for(wire::Placement::Reader placement, Job& job) {
@@ -176,6 +180,7 @@ WorkerStart AgentState::parameters_of(const WorkerProcess& worker) const {
 }
 
 kj::Promise<void> AgentState::destroy(capnp::List<wire::Incarnation>::Reader list) {
+  crash_in_destroy.crash(&loop_);
   std::unordered_map<std::uint64_t, std::vector<WorkerProcess::Placed>> light;
   kj::Vector<kj::Promise<void>> done;
   for (auto one : list) {

@@ -19,7 +19,7 @@ namespace troupe {
 
 class AgentState : public std::enable_shared_from_this<AgentState> {
  public:
-  AgentState(ControlLoop& loop, NodeAgent::Options options);
+  AgentState(Executor& loop, NodeAgent::Options options);
   ~AgentState() noexcept(false);
 
   // Makes the folders. Before anything else.
@@ -60,7 +60,7 @@ class AgentState : public std::enable_shared_from_this<AgentState> {
   void forget_logs_of_old_jobs();
   void flush_logs_later();
 
-  ControlLoop& loop_;
+  Executor& loop_;
   NodeAgent::Options options_;
   std::string host_id_, sockets_, logs_;
   bool sockets_are_temporary_ = false;

@@ -1,9 +1,17 @@
 #include "runtime/agent/event_queue.h"
 
+#include "core/base/fault_point.h"
 #include "core/base/log.h"
 #include "core/control/kj_error.h"
 
 namespace troupe {
+namespace {
+
+FaultPoint report_twice("agent.report.twice"), report_late("agent.report.delay");
+FaultPoint crash_before_report("agent.crash.before_report");
+constexpr auto kLate = 50 * kj::MILLISECONDS;
+
+}  // namespace
 
 void EventQueue::connect(wire::Membership::Client membership) {
   membership_ = kj::mv(membership);
@@ -81,6 +89,14 @@ void EventQueue::flush_later() {
 void EventQueue::flush() {
   KJ_IF_MAYBE (membership, membership_) {
     if (on_their_way_ >= kMostOnTheirWay || (events_.empty() && output_.empty())) return;
+    crash_before_report.crash(&loop_);
+    if (report_late.fires()) {
+      loop_.spawn("a late report",
+                  loop_.timer().afterDelay(kLate).then([this, alive = std::weak_ptr<int>(alive_)] {
+                    if (!alive.expired()) flush();
+                  }));
+      return;
+    }
     // Output first: the driver reads a worker's last words before it hears of its end.
     std::size_t outputs = 0, lines = 0;
     while (outputs < output_.size() && lines < kMostLinesAMessage) lines += output_[outputs++].lines.size();
@@ -102,6 +118,11 @@ void EventQueue::flush() {
       for (auto& event : events_) list.setWithCaveats(at++, event.getReader());
       events_.clear();
       arena_.reset();
+    }
+    if (report_twice.fires()) {
+      auto again = membership->reportRequest();
+      again.setEvents(request.getEvents().asReader());
+      loop_.spawn("report to the head", again.send().ignoreResult());
     }
     ++on_their_way_;
     auto after = [this, alive = std::weak_ptr<int>(alive_)] {

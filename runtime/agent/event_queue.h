@@ -12,14 +12,14 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/control/loop.h"
+#include "core/control/executor.h"
 #include "core/protocol/cluster.capnp.h"
 
 namespace troupe {
 
 class EventQueue {
  public:
-  explicit EventQueue(ControlLoop& loop) : loop_(loop) {}
+  explicit EventQueue(Executor& loop) : loop_(loop) {}
   ~EventQueue() noexcept(false) = default;
   EventQueue(const EventQueue&) = delete;
 
@@ -47,7 +47,7 @@ class EventQueue {
   void flush_later();
   void flush();
 
-  ControlLoop& loop_;
+  Executor& loop_;
   kj::Maybe<wire::Membership::Client> membership_;
   // Declared before the orphans, which lie in it.
   std::unique_ptr<capnp::MallocMessageBuilder> arena_;
