@@ -103,6 +103,8 @@ void HeadState::carry_out(Action action) {
     return peer;
   };
   if (auto* place = std::get_if<Place>(&action.what)) {
+    // What ended while its record was being written must not be started any more.
+    if (!core_.wants(*place)) return;
     if (NodePeer* peer = to_node(place->node)) peer->place(std::move(*place));
   } else if (auto* start = std::get_if<StartJob>(&action.what)) {
     const JobRecord* job = core_.job(start->job);

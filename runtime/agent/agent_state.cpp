@@ -107,6 +107,10 @@ void AgentState::place(capnp::List<wire::Placement>::Reader placements) {
           Error(ErrorKind::unavailable, stopping_ ? "the node is ending" : "its job is not on the node"));
       continue;
     }
+    if (events_.unheard(one.getProcess())) {
+      events_.actor_failed(actor, incarnation, Error(ErrorKind::actor_died, "its process has just ended"));
+      continue;
+    }
     auto [at, fresh] = group_of.try_emplace(one.getProcess(), groups.size());
     if (fresh) groups.emplace_back(&worker_for(one, *job->second), std::vector<wire::Placement::Reader>());
     groups[at->second].second.push_back(one);

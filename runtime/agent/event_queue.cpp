@@ -1,5 +1,7 @@
 #include "runtime/agent/event_queue.h"
 
+#include <utility>
+
 #include "core/base/fault_point.h"
 #include "core/base/log.h"
 #include "core/control/kj_error.h"
@@ -48,6 +50,8 @@ void EventQueue::actor_failed(std::uint64_t actor, std::uint32_t incarnation, co
 }
 
 void EventQueue::process_ended(std::uint64_t process, const Error& how) {
+  unheard_.insert(process);
+  ended_.push_back(process);
   auto ended = add().initProcessEnded();
   ended.setProcess(process);
   write_failure(ended.initFailure(), how);
@@ -101,6 +105,7 @@ void EventQueue::flush() {
     std::size_t outputs = 0, lines = 0;
     while (outputs < output_.size() && lines < kMostLinesAMessage) lines += output_[outputs++].lines.size();
     bool all = outputs == output_.size();
+    std::vector<std::uint64_t> told;
     auto request = membership->reportRequest();
     auto list = request.initEvents(static_cast<unsigned>(outputs + (all ? events_.size() : 0)));
     unsigned at = 0;
@@ -118,6 +123,7 @@ void EventQueue::flush() {
       for (auto& event : events_) list.setWithCaveats(at++, event.getReader());
       events_.clear();
       arena_.reset();
+      told = std::exchange(ended_, {});
     }
     if (report_twice.fires()) {
       auto again = membership->reportRequest();
@@ -131,7 +137,13 @@ void EventQueue::flush() {
       if (!events_.empty() || !output_.empty()) flush_later();
     };
     loop_.spawn("report to the head",
-                request.send().ignoreResult().then(kj::cp(after), [after](kj::Exception&& e) {
+                request.send().ignoreResult().then(
+                    [this, after, told = std::move(told), alive = std::weak_ptr<int>(alive_)] {
+                      after();
+                      if (alive.expired()) return;
+                      for (auto process : told) unheard_.erase(process);
+                    },
+                    [after](kj::Exception&& e) {
                   after();
                   kj::throwFatalException(kj::mv(e));
                 }));

@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "core/base/error.h"
@@ -29,6 +30,8 @@ class EventQueue {
   void forward(capnp::List<wire::NodeEvent>::Reader events);
   void actor_failed(std::uint64_t actor, std::uint32_t incarnation, const Error& why);
   void process_ended(std::uint64_t process, const Error& how);
+  // It has ended, and the head may not have heard of it yet: its commands may still name the process.
+  bool unheard(std::uint64_t process) const { return unheard_.count(process) > 0; }
   void output(std::uint64_t job, std::uint64_t process, std::string_view line);
   void dropped(std::uint64_t job, std::uint64_t process, std::uint64_t lines);
 
@@ -52,6 +55,8 @@ class EventQueue {
   // Declared before the orphans, which lie in it.
   std::unique_ptr<capnp::MallocMessageBuilder> arena_;
   std::vector<capnp::Orphan<wire::NodeEvent>> events_;
+  std::unordered_set<std::uint64_t> unheard_;
+  std::vector<std::uint64_t> ended_;  // among events_
   std::vector<Output> output_;
   std::size_t lines_ = 0;
   int on_their_way_ = 0;

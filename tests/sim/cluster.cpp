@@ -22,6 +22,7 @@ Cluster::~Cluster() noexcept(false) {
   nodes_.clear();
   heads_.clear();
   workers_.clear();
+  world_.time.forget();
 }
 
 // ---- heads ----

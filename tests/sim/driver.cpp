@@ -171,7 +171,7 @@ bool Driver::resolve() {
           auto state = answer.getState();
           world_.reach("resolved");
           if (acknowledged_.count(actor) > 0)
-            world_.judge.told(name_, actor, phase_of(state.getPhase()), state.getIncarnation());
+            world_.judge.told(name_ + "'s questions", actor, phase_of(state.getPhase()), state.getIncarnation());
         });
     return true;
   }
@@ -186,7 +186,7 @@ bool Driver::find(const std::string& name) {
         [this](capnp::Response<wire::Session::FindResults>&& answer) {
           auto state = answer.getState();
           world_.reach("found");
-          world_.judge.told(name_, {state.getActor()}, phase_of(state.getPhase()), state.getIncarnation());
+          world_.judge.told(name_ + "'s questions", {state.getActor()}, phase_of(state.getPhase()), state.getIncarnation());
         });
     return true;
   }

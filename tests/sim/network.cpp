@@ -4,6 +4,8 @@
 #include <deque>
 #include <utility>
 
+#include "core/control/address.h"
+
 namespace troupe::sim {
 namespace {
 
@@ -12,6 +14,8 @@ kj::Exception broken(const char* why) {
 }
 
 using Bytes = std::vector<kj::byte>;
+
+constexpr Micros kSilence = kSilentPeerMs * kMilli;
 
 }  // namespace
 
@@ -70,13 +74,14 @@ class Network::Connection : public std::enable_shared_from_this<Connection> {
   kj::Promise<void> write(int side, kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> pieces) {
     Side& here = sides_[side];
     if (here.reset) return broken("connection reset");
-    if (here.mute || here.finished) return kj::READY_NOW;
+    if (here.mute || here.finished || orphan_) return kj::READY_NOW;
     if (here.outgoing.empty()) network_.dirty_.push_back(weak_from_this());
     for (auto piece : pieces) here.outgoing.insert(here.outgoing.end(), piece.begin(), piece.end());
     return kj::READY_NOW;
   }
 
   void finish(int side) {
+    if (orphan_) return;
     flush(side);
     Side& here = sides_[side];
     if (here.finished || here.mute) return;
@@ -93,7 +98,14 @@ class Network::Connection : public std::enable_shared_from_this<Connection> {
     for (int side : {0, 1}) {
       if (sides_[side].at.process != process || sides_[side].mute) continue;
       sides_[side].outgoing.clear();
-      if (!silent) send(1 - side, {What::end, {}});
+      if (silent) {
+        // The peer's kernel finds out in the end.
+        network_.time_.after(kSilence, [weak = weak_from_this(), side] {
+          if (auto self = weak.lock()) self->send(1 - side, {What::reset, {}});
+        });
+      } else {
+        send(1 - side, {What::end, {}});
+      }
       sides_[side].mute = true;
       sides_[side].at.process = nullptr;
     }
@@ -221,6 +233,7 @@ class Network::Connection : public std::enable_shared_from_this<Connection> {
 
   Network& network_;
   std::uint64_t number_;
+  bool orphan_ = false;  // the network is gone
   Side sides_[2];
   bool told_ = false;
 };
@@ -260,7 +273,12 @@ std::pair<std::string, std::string> path(const std::string& a, const std::string
 Network::Network(VirtualTime& time, Random& random, Trace& trace, Options options)
     : time_(time), random_(random), trace_(trace), options_(options) {}
 
-Network::~Network() noexcept(false) = default;
+Network::~Network() noexcept(false) {
+  // Calls that a dead process was serving live as long as the loop, and hold their streams.
+  for (auto& [number, weak] : connections_) {
+    if (auto connection = weak.lock()) connection->orphan_ = true;
+  }
+}
 
 Network::Ends Network::connect(Endpoint first, Endpoint second) {
   auto connection = std::make_shared<Connection>(*this, ++last_, std::move(first), std::move(second));

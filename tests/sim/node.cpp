@@ -90,6 +90,7 @@ void Node::kill(bool silent) {
   World& world = cluster_.world();
   world.network.dies(&agent_->process, silent);
   world.judge.agent_gone(agent_->number);
+  cluster_.workers().agent_died(agent_->number);
   // What runs on the loop may look at the agent, so it goes first.
   agent_->node = nullptr;
   agent_ = nullptr;

@@ -34,6 +34,7 @@ class VirtualTime {
 
   // The next step, if it is due by `limit`; else time moves to `limit`, and false.
   bool step(Micros limit);
+  void forget() { due_.clear(); }  // before what the events look at goes
   void settle();  // runs what is ready now
   std::function<void()> on_settled;  // at the end of every settle
 

@@ -65,6 +65,13 @@ struct Workers::State : std::enable_shared_from_this<State> {
   }
   Micros soon() { return workers.world_.random.between(100, 20 * kMilli); }
 
+  // The zygote sees its socket end and kills its workers.
+  void drop() {
+    if (std::exchange(dropped, true)) return;
+    gone = true;
+    callbacks = {};
+    later(soon(), [this] { kill_children(); });
+  }
   void kill_children() {
     for (std::uint64_t pid : std::set(children)) workers.crash(pid, kKilled);
   }
@@ -82,12 +89,7 @@ struct Workers::State : std::enable_shared_from_this<State> {
 class Workers::SimStarter final : public Starter {
  public:
   explicit SimStarter(std::shared_ptr<State> state) : state_(std::move(state)) {}
-  ~SimStarter() noexcept(false) {
-    state_->dropped = state_->gone = true;
-    state_->callbacks = {};
-    // The zygote sees its socket end and kills its workers.
-    state_->later(state_->soon(), [state = state_] { state->kill_children(); });
-  }
+  ~SimStarter() noexcept(false) { state_->drop(); }
 
   Result<Ends> launch(std::uint64_t token, const WorkerStart& start) override {
     World& world = state_->workers.world_;
@@ -204,6 +206,13 @@ Starter::Factory Workers::starters(SimProcess& process, std::uint64_t agent, std
     }
     return std::unique_ptr<Starter>(std::make_unique<SimStarter>(std::move(state)));
   };
+}
+
+void Workers::agent_died(std::uint64_t agent) {
+  for (auto& [number, weak] : starters_) {
+    auto state = weak.lock();
+    if (state && state->agent == agent) state->drop();
+  }
 }
 
 Worker* Workers::any() {
