@@ -19,8 +19,12 @@ Cluster::Cluster(World& world, std::string folder)
 Cluster::~Cluster() noexcept(false) {
   drivers_.clear();
   admins_.clear();
-  nodes_.clear();
   heads_.clear();
+  for (auto& [name, node] : nodes_) node->kill(false);
+  Micros limit = world_.time.now() + Node::kRot;
+  while (world_.time.step(limit)) {
+  }
+  nodes_.clear();
   workers_.clear();
   world_.time.forget();
 }
@@ -135,7 +139,10 @@ void Cluster::crash(const FaultPoint& point, const void* where) {
 bool Cluster::step(Micros limit) {
   bool more = world_.time.step(limit);
   reap_heads();
-  for (auto& [name, node] : nodes_) node->reap();
+  for (auto& [name, node] : nodes_) {
+    node->reap();
+    node->rot();
+  }
   std::erase_if(admins_, [](const auto& one) { return one->done; });
   ++steps_;
   for (auto& one : heads_) {

@@ -21,9 +21,12 @@ Node::Agent::Agent(World& world, const std::string& host)
 Node::Node(Cluster& cluster, std::string name, Resources resources, std::string folder)
     : cluster_(cluster), name_(std::move(name)), resources_(std::move(resources)), folder_(std::move(folder)) {}
 
-Node::~Node() noexcept(false) {
-  if (agent_) kill(false);
+Node::Agent::~Agent() noexcept(false) {
+  // What runs on the loop may look at the agent, so it goes first.
+  node = nullptr;
 }
+
+Node::~Node() noexcept(false) = default;
 
 void Node::start() {
   if (agent_) return;
@@ -60,6 +63,7 @@ void Node::connect(std::uint64_t number, Micros deadline) {
   agent_->process.spawn("running the agent",
                         agent_->node->join(kj::mv(connection))
                             .then([this, number]() -> kj::Promise<void> {
+                              if (!agent_ || agent_->number != number) return kj::NEVER_DONE;
                               agent_->joined = true;
                               World& w = cluster_.world();
                               w.note(name_ + " joins as node " + std::to_string(agent_->node->node()));
@@ -69,11 +73,13 @@ void Node::connect(std::uint64_t number, Micros deadline) {
                             })
                             .then([this, number] { exits(number, "it was told to", true); },
                                   [this, number](kj::Exception&& failure) {
-                                    exits(number, error_of(failure).message, agent_->joined);
+                                    bool joined = agent_ && agent_->joined;
+                                    exits(number, error_of(failure).message, joined);
                                   }));
 }
 
 void Node::exits(std::uint64_t number, const std::string& why, bool nothing_left) {
+  if (!agent_ || agent_->number != number) return;
   World& world = cluster_.world();
   world.note(name_ + "'s agent ends: " + why);
   world.reach("agent ends");
@@ -91,9 +97,15 @@ void Node::kill(bool silent) {
   world.network.dies(&agent_->process, silent);
   world.judge.agent_gone(agent_->number);
   cluster_.workers().agent_died(agent_->number);
-  // What runs on the loop may look at the agent, so it goes first.
-  agent_->node = nullptr;
-  agent_ = nullptr;
+  // Its code runs to an end, cut off from the world: a call it serves cannot be taken back from Cap'n Proto.
+  agent_->process.thaw();
+  agent_->node->stop("it was killed");
+  dead_.emplace_back(world.time.now(), std::move(agent_));
+}
+
+void Node::rot() {
+  Micros now = cluster_.world().time.now();
+  std::erase_if(dead_, [now](auto& one) { return one.first + kRot <= now; });
 }
 
 bool Node::crash(const void* where) {

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/agent/node_agent.h"
 #include "tests/sim/sim_process.h"
@@ -37,15 +38,18 @@ class Node {
   std::uint64_t number() const { return agent_ ? agent_->number : 0; }  // of the agent's process
   NodeId id() const { return agent_ && agent_->joined ? NodeId{agent_->node->node()} : NodeId{}; }
 
+  // What is left of killed agents after kRot: calls that they served end without anybody hearing of it.
+  static constexpr Micros kRot = 8 * kSecond;
+  void rot();
+
  private:
   struct Agent {
     Agent(World& world, const std::string& host);
+    ~Agent() noexcept(false);
     std::uint64_t number;
     SimProcess process;
     kj::Own<NodeAgent> node;
     bool joined = false;
-    kj::Own<kj::TaskSet> tasks;
-    kj::Own<kj::TaskSet::ErrorHandler> on_failure;
   };
   void connect(std::uint64_t number, Micros deadline);
   void exits(std::uint64_t number, const std::string& why, bool nothing_left);
@@ -55,6 +59,7 @@ class Node {
   Resources resources_;
   std::string folder_;
   std::unique_ptr<Agent> agent_;
+  std::vector<std::pair<Micros, std::unique_ptr<Agent>>> dead_;  // since when
   bool crashed_ = false;
 };
 

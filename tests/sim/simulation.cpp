@@ -74,8 +74,8 @@ class Run {
     run_until(world_.time.now() + 8 * kSecond);
     // A head that was fenced late, or could not read a store that was away, is started again.
     if (cluster_.heads() == 0) cluster_.start_head();
-    for (auto& [name, node] : cluster_.nodes()) node->start();
-    bool there = run_until(world_.time.now() + 20 * kSecond, [&] {
+    bool there = run_until(world_.time.now() + 40 * kSecond, [&] {
+      for (auto& [name, node] : cluster_.nodes()) node->start();
       Head* head = cluster_.head();
       if (head == nullptr) return false;
       std::size_t alive = 0;

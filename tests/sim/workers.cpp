@@ -51,7 +51,7 @@ struct Workers::State : std::enable_shared_from_this<State> {
   std::string host;
   Starter::Callbacks callbacks;
   std::set<std::uint64_t> children;  // pids
-  bool dropped = false, gone = false;
+  bool dropped = false, gone = false, killed = false;
 
   // Runs in the agent unless the starter was dropped.
   void tell(std::function<void()> what) {
@@ -129,7 +129,7 @@ class Workers::SimStarter final : public Starter {
   static void begin(State& state, std::uint64_t token, const WorkerStart& start,
                     kj::Own<kj::AsyncIoStream>& channel, Pipe out, Pipe err) {
     World& world = state.workers.world_;
-    if (state.gone) {
+    if (state.gone || state.killed) {
       channel = nullptr;
       return;
     }
@@ -211,7 +211,9 @@ Starter::Factory Workers::starters(SimProcess& process, std::uint64_t agent, std
 void Workers::agent_died(std::uint64_t agent) {
   for (auto& [number, weak] : starters_) {
     auto state = weak.lock();
-    if (state && state->agent == agent) state->drop();
+    if (!state || state->agent != agent || state->killed) continue;
+    state->killed = true;  // the zygote sees the agent's end
+    state->later(state->soon(), [state] { state->kill_children(); });
   }
 }
 
