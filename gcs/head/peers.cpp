@@ -72,7 +72,7 @@ void NodePeer::send_places() {
   // Outcomes come as events; only a refusal of the whole message shows here.
   tasks_.add(place_faults.send(request).catch_([this, sent = kj::mv(sent)](kj::Exception&& failure) {
     auto why = std::make_shared<Error>(error_of(failure));
-    for (auto [actor, incarnation] : sent) head_.apply_later(ActorFailed{id_, actor, incarnation, why});
+    for (auto [actor, incarnation] : sent) head_.apply_later(ActorFailed{id_, actor, incarnation, why, true});
   }));
 }
 

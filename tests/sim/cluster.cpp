@@ -63,6 +63,10 @@ void Cluster::thaw_heads() {
   world_.network.thawed();
 }
 
+void Cluster::end_old_heads() {
+  if (heads_.size() > 1) heads_.erase(heads_.begin(), heads_.end() - 1);
+}
+
 void Cluster::reap_heads() {
   std::erase_if(heads_, [](const auto& one) { return one->state() == Head::State::over; });
 }
@@ -146,8 +150,8 @@ bool Cluster::step(Micros limit) {
   std::erase_if(admins_, [](const auto& one) { return one->done; });
   ++steps_;
   for (auto& one : heads_) {
-    // The newest that serves is the one whose word counts; an older one may not know yet.
-    if (one->state() == Head::State::serving) world_.judge.check(one->core(), one.get() == head());
+    // An old one may not know yet that its word no longer counts.
+    if (one->state() == Head::State::serving) world_.judge.check(one->core(), one->owns_store());
   }
   return more;
 }

@@ -34,6 +34,7 @@ class Cluster {
   Head* reachable_head(const std::string& from);
   std::size_t heads() const { return heads_.size(); }
   void thaw_heads();
+  void end_old_heads();
 
   Node& add_node(const std::string& name, const Resources& resources);
   Node* node(const std::string& name);

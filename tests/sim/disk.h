@@ -50,6 +50,7 @@ class DiskStore final : public gcs::Store {
   void write(gcs::Batch batch, Written done) override;
   std::string state() const override { return fenced_ ? "fenced" : disk_.away ? "away" : "ready"; }
   bool fenced() const override { return fenced_; }
+  bool owns() const { return disk_.owned_by(token_); }  // though it may not know it yet
   void mute() { mute_ = true; }  // its process has crashed: nothing leaves any more
 
  private:

@@ -23,7 +23,7 @@ class Head {
   ~Head() noexcept(false);
 
   State state() const { return state_; }
-  bool fenced() const { return store_.fenced(); }
+  bool owns_store() const { return store_.owns(); }
   const gcs::ControlStore& core() const { return server_->core(); }
   SimProcess& process() { return process_; }
   const std::string& host() const { return host_; }

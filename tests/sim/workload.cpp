@@ -220,6 +220,7 @@ void Workload::calm() {
     node->start();
   }
   cluster_.thaw_heads();
+  cluster_.end_old_heads();  // one that has nothing to write does not learn that it was replaced
   if (cluster_.heads() == 0) cluster_.start_head();
 }
 
