@@ -52,8 +52,8 @@ bool matches(const std::string& pattern, const char* name) {
   const char* text = std::getenv("TROUPE_FAULTS");
   if (text == nullptr || *text == 0) return false;
   const char* seed = std::getenv("TROUPE_FAULTS_SEED");
-  auto done = FaultPoints::configure(text, seed != nullptr ? std::strtoull(seed, nullptr, 10)
-                                                           : static_cast<std::uint64_t>(::getpid()));
+  auto done = FaultPoints::configure(
+      text, seed != nullptr ? std::strtoull(seed, nullptr, 10) : static_cast<std::uint64_t>(::getpid()));
   if (!done) std::fprintf(stderr, "TROUPE_FAULTS: %s\n", done.error().message.c_str());
   return bool(done);
 }();

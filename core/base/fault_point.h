@@ -1,8 +1,9 @@
-// Named places in the code where a test may make something fail. Off, a point costs one relaxed load of a global.
+// Named places in the code where a test may make something fail. Off, a point costs one relaxed load of a
+// global.
 //
-// Turned on by TROUPE_FAULTS in the environment, "name=probability/name=probability*most", "*" at the end of a name
-// for all that begin so, or by FaultPoints::decide_by (the simulator). Counters tell what was reached. The points
-// are listed in docs/design/simulation.md.
+// Turned on by TROUPE_FAULTS in the environment, "name=probability/name=probability*most", "*" at the end of
+// a name for all that begin so, or by FaultPoints::decide_by (the simulator). Counters tell what was reached.
+// The points are listed in docs/design/simulation.md.
 //
 // Owner: static storage of the file that uses it. Thread: any.
 #pragma once

@@ -154,7 +154,9 @@ Result<UniqueFd> start_connect(const Address& address) {
 }
 
 void tune_connection(int fd) {
-  auto set = [fd](int level, int option, int value) { ::setsockopt(fd, level, option, &value, sizeof value); };
+  auto set = [fd](int level, int option, int value) {
+    ::setsockopt(fd, level, option, &value, sizeof value);
+  };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
   // Idle: asked after 5 s, then every 2 s, five times. With data under way: given up on as late.
   set(SOL_SOCKET, SO_KEEPALIVE, 1);

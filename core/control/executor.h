@@ -1,5 +1,5 @@
-// Where the work of one control thread runs: a ControlLoop in the product, a simulated process with a clock of
-// its own in tests/sim. Code that only posts, waits and spawns takes this and runs in both.
+// Where the work of one control thread runs: a ControlLoop in the product, a simulated process with a clock
+// of its own in tests/sim. Code that only posts, waits and spawns takes this and runs in both.
 //
 // Owner: the process. Thread: the control thread; post() may be called by any.
 #pragma once

@@ -144,9 +144,9 @@ void EventQueue::flush() {
                       for (auto process : told) unheard_.erase(process);
                     },
                     [after](kj::Exception&& e) {
-                  after();
-                  kj::throwFatalException(kj::mv(e));
-                }));
+                      after();
+                      kj::throwFatalException(kj::mv(e));
+                    }));
     if (!all) flush_later();
   }
 }

@@ -115,7 +115,8 @@ void Job::arm_patience() {
 
 void Job::launch(std::shared_ptr<WorkerProcess> worker) {
   if (launch_fails.fires()) {
-    return worker->could_not_start(Error(ErrorKind::resource_exhausted, "a fault point kept it from starting"));
+    return worker->could_not_start(
+        Error(ErrorKind::resource_exhausted, "a fault point kept it from starting"));
   }
   auto ends = launcher_->launch(worker->process, hooks_.parameters(*worker));
   if (!ends) return worker->could_not_start(ends.error());

@@ -33,8 +33,8 @@ class Job {
     std::function<wire::WorkerHost::Client(const WorkerProcess&)> host;
     std::function<void(Job&, std::string_view line)> output;  // of the zygote
     Starter::Factory start;
-    kj::Duration patience = 30 * kj::SECONDS;                 // until the zygote is ready
-    std::string launcher;                                     // program that executes workers
+    kj::Duration patience = 30 * kj::SECONDS;  // until the zygote is ready
+    std::string launcher;                      // program that executes workers
   };
 
   Job(Executor& loop, JobDescription description, std::string log, Hooks hooks);

@@ -1,8 +1,8 @@
-// Starts the workers of one job on this node. The product's is a zygote (zygote_starter.h); the simulator's makes
-// workers in its own process.
+// Starts the workers of one job on this node. The product's is a zygote (zygote_starter.h); the simulator's
+// makes workers in its own process.
 //
-// Owner: Job. Thread: the control thread. Callbacks never come from inside a call of this class, and none after
-// it was dropped. Dropping it ends all its workers, without waiting for them.
+// Owner: Job. Thread: the control thread. Callbacks never come from inside a call of this class, and none
+// after it was dropped. Dropping it ends all its workers, without waiting for them.
 #pragma once
 
 #include <kj/async-io.h>
@@ -51,11 +51,12 @@ class Starter {
   virtual ~Starter() noexcept(false) = default;
 
   virtual Result<Ends> launch(std::uint64_t token, const WorkerStart& start) = 0;
-  virtual void kill(pid_t worker) = 0;        // with its group
-  virtual void end() = 0;                     // kills and reaps all; then gone comes
-  virtual void kill_parent() = 0;             // when end() took too long
-  virtual void drain() = 0;                   // the parent's last lines
-  virtual int kill_orphan(pid_t worker) = 0;  // after gone: ends what is left of it and returns its wait status
+  virtual void kill(pid_t worker) = 0;  // with its group
+  virtual void end() = 0;               // kills and reaps all; then gone comes
+  virtual void kill_parent() = 0;       // when end() took too long
+  virtual void drain() = 0;             // the parent's last lines
+  virtual int kill_orphan(
+      pid_t worker) = 0;  // after gone: ends what is left of it and returns its wait status
 };
 
 }  // namespace troupe

@@ -51,9 +51,9 @@ class ZygoteStarter final : public Starter {
     if (!out) return out.error();
     if (!err) return err.error();
     program.fds = {{null.get(), 0}, {out->writes.get(), 1}, {err->writes.get(), 2}};
-    Launcher::Callbacks callbacks{std::move(to_call.ready),  std::move(to_call.cannot_fork),
+    Launcher::Callbacks callbacks{std::move(to_call.ready),   std::move(to_call.cannot_fork),
                                   std::move(to_call.started), std::move(to_call.failed),
-                                  std::move(to_call.ended),  std::move(to_call.gone)};
+                                  std::move(to_call.ended),   std::move(to_call.gone)};
     auto started = Launcher::start(loop_.io(), std::move(program), std::move(callbacks));
     if (!started) return started.error();
     launcher_ = std::move(*started);

@@ -151,7 +151,9 @@ bool Cluster::step(Micros limit) {
   ++steps_;
   for (auto& one : heads_) {
     // An old one may not know yet that its word no longer counts.
-    if (one->state() == Head::State::serving) world_.judge.check(one->core(), one->owns_store());
+    if (one->state() != Head::State::serving || one->checked == one->process().activity()) continue;
+    one->checked = one->process().activity();
+    world_.judge.check(one->core(), one->owns_store());
   }
   return more;
 }

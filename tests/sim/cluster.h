@@ -1,8 +1,8 @@
-// A simulated cluster: heads over one disk, machines, drivers, and what can happen to them. Random workloads and
-// scenario files act through this.
+// A simulated cluster: heads over one disk, machines, drivers, and what can happen to them. Random workloads
+// and scenario files act through this.
 //
-// Owner: the simulation. Thread: one. Hosts are "head", node names and driver names. All members are called at
-// the top of a step.
+// Owner: the simulation. Thread: one. Hosts are "head", node names and driver names. All members are called
+// at the top of a step.
 #pragma once
 
 #include <map>

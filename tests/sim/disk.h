@@ -28,7 +28,7 @@ class Disk {
   bool owned_by(std::uint64_t token) const { return owner_ == token; }
   void apply(const gcs::Batch& batch);
 
-  bool away = false;  // answers nobody
+  bool away = false;                                // answers nobody
   std::function<void(const gcs::Write&)> on_write;  // before it takes effect
   std::uint64_t batches = 0;
 
@@ -51,7 +51,8 @@ class DiskStore final : public gcs::Store {
   std::string state() const override { return fenced_ ? "fenced" : disk_.away ? "away" : "ready"; }
   bool fenced() const override { return fenced_; }
   bool owns() const { return disk_.owned_by(token_); }  // though it may not know it yet
-  void mute() { mute_ = true; }  // its process has crashed: nothing leaves any more
+  std::function<void()> on_answer;                      // before its head hears of it
+  void mute() { mute_ = true; }                         // its process has crashed: nothing leaves any more
 
  private:
   struct Waiting {

@@ -72,9 +72,8 @@ void Driver::connect() {
   info.setHostId("host-" + name_);
   info.setPid(static_cast<std::int32_t>(pid_));
   request.setClient(kj::heap<Client>(*this));
-  tasks_->add(client_->onDisconnect().then([this, connection] {
-    later(0, [this, connection] { lost(connection); });
-  }));
+  tasks_->add(client_->onDisconnect().then(
+      [this, connection] { later(0, [this, connection] { lost(connection); }); }));
   tasks_->add(request.send().then(
       [this](capnp::Response<wire::Head::OpenJobResults>&& answer) {
         connecting_ = false;
@@ -107,7 +106,8 @@ void Driver::changed(capnp::List<wire::ActorState>::Reader states) {
     ActorId actor{state.getActor()};
     world_.note(name_ + " hears " + to_string(actor) + "/" + std::to_string(state.getIncarnation()) + " " +
                 to_string(phase_of(state.getPhase())) + (state.getInfeasible() ? " (infeasible)" : ""));
-    world_.reach(std::string("news: ") + (state.getInfeasible() ? "infeasible" : to_string(phase_of(state.getPhase()))));
+    world_.reach(std::string("news: ") +
+                 (state.getInfeasible() ? "infeasible" : to_string(phase_of(state.getPhase()))));
     world_.judge.told(name_, actor, phase_of(state.getPhase()), state.getIncarnation());
   }
 }
@@ -136,7 +136,8 @@ bool Driver::spawn(const std::vector<Wish>& wishes) {
       wishes[i].write(list[i], id, {});
       ids.push_back(id);
       actors_.push_back(id);
-      world_.note(name_ + " spawns " + to_string(id) + (wishes[i].name.empty() ? "" : " as " + wishes[i].name));
+      world_.note(name_ + " spawns " + to_string(id) +
+                  (wishes[i].name.empty() ? "" : " as " + wishes[i].name));
     }
     ask(kj::Promise<capnp::Response<wire::Session::SpawnResults>>(request.send()),
         [this, ids, wishes](capnp::Response<wire::Session::SpawnResults>&& answer) {
@@ -171,7 +172,8 @@ bool Driver::resolve() {
           auto state = answer.getState();
           world_.reach("resolved");
           if (acknowledged_.count(actor) > 0)
-            world_.judge.told(name_ + "'s questions", actor, phase_of(state.getPhase()), state.getIncarnation());
+            world_.judge.told(name_ + "'s questions", actor, phase_of(state.getPhase()),
+                              state.getIncarnation());
         });
     return true;
   }
@@ -186,7 +188,8 @@ bool Driver::find(const std::string& name) {
         [this](capnp::Response<wire::Session::FindResults>&& answer) {
           auto state = answer.getState();
           world_.reach("found");
-          world_.judge.told(name_ + "'s questions", {state.getActor()}, phase_of(state.getPhase()), state.getIncarnation());
+          world_.judge.told(name_ + "'s questions", {state.getActor()}, phase_of(state.getPhase()),
+                            state.getIncarnation());
         });
     return true;
   }

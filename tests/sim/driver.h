@@ -1,5 +1,5 @@
-// A simulated driver: opens a job, asks for things over a real session, hears news, comes back to its job when the
-// connection or the head is lost.
+// A simulated driver: opens a job, asks for things over a real session, hears news, comes back to its job
+// when the connection or the head is lost.
 //
 // Owner: Cluster. Thread: the simulation's. Destroying it, at the top of a step, is its process's death.
 #pragma once

@@ -10,9 +10,12 @@ namespace troupe::sim {
 const std::string& sim_folder() {
   static const struct Folder {
     Folder() {
-      char name[] = "/tmp/troupe-sim-XXXXXX";
-      path = ::mkdtemp(name);
+      std::error_code bad;
+      bool memory = std::filesystem::is_directory("/dev/shm", bad);
+      std::string name = memory ? "/dev/shm/troupe-sim-XXXXXX" : "/tmp/troupe-sim-XXXXXX";
+      path = ::mkdtemp(name.data());
       log_to("sim", path + "/log");
+      log_level(Level::error);
     }
     ~Folder() {
       std::error_code ignored;

@@ -1,5 +1,5 @@
 // Where simulated agents keep logs and sockets: one temporary folder for the program, removed at its end. The
-// product's log lines go there too.
+// product's errors are logged there too.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
 // The product's head in a simulated process.
 //
-// Owner: Cluster. Thread: the simulation's. Killed by its destruction, at the top of a step. Lifetime of what it
-// was: what it had sent may still arrive.
+// Owner: Cluster. Thread: the simulation's. Killed by its destruction, at the top of a step. Lifetime of what
+// it was: what it had sent may still arrive.
 #pragma once
 
 #include <capnp/rpc-twoparty.h>
@@ -23,6 +23,7 @@ class Head {
   ~Head() noexcept(false);
 
   State state() const { return state_; }
+  std::uint64_t checked = ~std::uint64_t{0};  // the process's activity at the last check
   bool owns_store() const { return store_.owns(); }
   const gcs::ControlStore& core() const { return server_->core(); }
   SimProcess& process() { return process_; }

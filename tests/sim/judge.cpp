@@ -14,6 +14,13 @@ namespace {
 
 std::uint64_t number(const std::string& text) { return std::stoull(text); }
 
+std::string shown(gcs::Table table, const std::string& bytes) {
+  if (table != gcs::Table::actors) return std::to_string(bytes.size()) + " bytes";
+  kj::ArrayInputStream in(kj::arrayPtr(reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()));
+  capnp::PackedMessageReader message(in);
+  return kj::str(message.getRoot<wire::ActorRecord>()).cStr();
+}
+
 }  // namespace
 
 Judge::Judge(Disk& disk) : disk_(disk) {
@@ -122,8 +129,8 @@ void Judge::written(const gcs::Write& write) {
     if (at != stored_.end() && !at->second.dead) violation(who + " was erased alive");
     return;
   }
-  kj::ArrayInputStream in(kj::arrayPtr(reinterpret_cast<const kj::byte*>(write.value->data()),
-                                       write.value->size()));
+  kj::ArrayInputStream in(
+      kj::arrayPtr(reinterpret_cast<const kj::byte*>(write.value->data()), write.value->size()));
   capnp::PackedMessageReader message(in);
   auto record = message.getRoot<wire::ActorRecord>();
   Stored& stored = stored_[id];
@@ -178,7 +185,9 @@ void Judge::check_disk(const gcs::ControlStore& core) {
     const auto& lies = disk_.table(should.table);
     auto at = lies.find(should.key);
     if (at == lies.end() || !should.value || at->second != *should.value) {
-      violation("record " + std::string(to_string(table)) + "/" + should.key + " differs on the disk");
+      std::string there = at == lies.end() ? "nothing" : shown(table, at->second);
+      violation("record " + std::string(to_string(table)) + "/" + should.key + " differs on the disk: " +
+                there + " instead of " + (should.value ? shown(table, *should.value) : "nothing"));
     }
   };
   for (const auto& [id, node] : core.nodes()) same(gcs::Table::nodes, id.value);

@@ -1,5 +1,5 @@
-// What must hold at every step. Three kinds of facts meet here: what heads believe, what lies on the disk, and
-// what really runs (workers and the resources they hold).
+// What must hold at every step. Three kinds of facts meet here: what heads believe, what lies on the disk,
+// and what really runs (workers and the resources they hold).
 //
 // Owner: the simulation. Thread: one. The first violation is kept; the run ends with it.
 #pragma once
@@ -22,7 +22,7 @@ class Disk;
 struct Hosted {
   ActorId actor;
   std::uint32_t incarnation = 0;
-  NodeId node;             // the number its agent has from the head
+  NodeId node;              // the number its agent has from the head
   std::uint64_t agent = 0;  // the agent's process: one that is started again is another
   Resources resources;
   std::vector<std::uint16_t> gpus;

@@ -52,7 +52,9 @@ int main(int argc, char** argv) {
     return 2;
   }
   auto begin = std::chrono::steady_clock::now();
-  auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  auto elapsed = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
   std::map<std::string, std::uint64_t> reached;
   std::uint64_t done = 0, steps = 0;
   double simulated = 0;

@@ -94,7 +94,7 @@ class Network::Connection : public std::enable_shared_from_this<Connection> {
     flush(1);
   }
 
-  void dies(const SimProcess* process, bool silent) {
+  void dies(SimProcess* process, bool silent) {
     for (int side : {0, 1}) {
       if (sides_[side].at.process != process || sides_[side].mute) continue;
       sides_[side].outgoing.clear();
@@ -196,6 +196,7 @@ class Network::Connection : public std::enable_shared_from_this<Connection> {
       return;
     }
     note(side, chunk);
+    if (here.at.process != nullptr) here.at.process->touch();
     switch (chunk.what) {
       case What::bytes:
         here.inbox.insert(here.inbox.end(), chunk.bytes.begin(), chunk.bytes.end());
@@ -221,7 +222,8 @@ class Network::Connection : public std::enable_shared_from_this<Connection> {
 
   void note(int side, const Chunk& chunk) {
     ++network_.chunks_;
-    std::string text = sides_[1 - side].at.host + " > " + sides_[side].at.host + " #" + std::to_string(number_);
+    std::string text =
+        sides_[1 - side].at.host + " > " + sides_[side].at.host + " #" + std::to_string(number_);
     if (chunk.what == What::bytes) {
       text += " " + std::to_string(chunk.bytes.size()) + " bytes";
       network_.trace_.mix(chunk.bytes.data(), chunk.bytes.size());
@@ -313,7 +315,7 @@ bool Network::cut(const std::string& a, const std::string& b) {
   return any;
 }
 
-void Network::dies(const SimProcess* process, bool silent) {
+void Network::dies(SimProcess* process, bool silent) {
   for (auto at = connections_.begin(); at != connections_.end();) {
     auto connection = at->second.lock();
     if (connection) connection->dies(process, silent);

@@ -22,14 +22,14 @@ namespace troupe::sim {
 // Where a stream ends: a process on a host. A frozen one takes nothing; a dead one sends nothing.
 struct Endpoint {
   std::string host;
-  const SimProcess* process = nullptr;  // null: never frozen
+  SimProcess* process = nullptr;  // null: never frozen
 };
 
 class Network {
  public:
   struct Options {
-    Micros least = 50, most = 2'000;    // delay of a chunk
-    unsigned slow_per_mille = 10;       // chunks that take up to `slowest`
+    Micros least = 50, most = 2'000;  // delay of a chunk
+    unsigned slow_per_mille = 10;     // chunks that take up to `slowest`
     Micros slowest = 300 * kMilli;
   };
   struct Ends {
@@ -52,7 +52,7 @@ class Network {
 
   // The process is about to be destroyed: nothing it writes from now on leaves. `silent`: its peers are not
   // told, as when a machine loses power.
-  void dies(const SimProcess* process, bool silent);
+  void dies(SimProcess* process, bool silent);
   void thawed();  // a process goes on: what waited for it arrives
 
   void flush();  // at the end of a moment: what was written in it leaves

@@ -19,7 +19,10 @@ Node::Agent::Agent(World& world, const std::string& host)
       process(world.time, [&world, host](const std::string& text) { world.note(host + ": " + text); }) {}
 
 Node::Node(Cluster& cluster, std::string name, Resources resources, std::string folder)
-    : cluster_(cluster), name_(std::move(name)), resources_(std::move(resources)), folder_(std::move(folder)) {}
+    : cluster_(cluster),
+      name_(std::move(name)),
+      resources_(std::move(resources)),
+      folder_(std::move(folder)) {}
 
 Node::Agent::~Agent() noexcept(false) {
   // What runs on the loop may look at the agent, so it goes first.

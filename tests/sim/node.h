@@ -22,9 +22,9 @@ class Node {
   Node(Cluster& cluster, std::string name, Resources resources, std::string folder);
   ~Node() noexcept(false);
 
-  void start();             // an agent, if none runs
-  void kill(bool silent);   // as SIGKILL, or as the loss of the machine
-  void stop();              // as SIGTERM
+  void start();            // an agent, if none runs
+  void kill(bool silent);  // as SIGKILL, or as the loss of the machine
+  void stop();             // as SIGTERM
   // At a fault point, in the midst of its code: nothing leaves it any more; reap() destroys it.
   bool crash(const void* where);
   void reap();

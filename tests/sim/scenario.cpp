@@ -89,7 +89,8 @@ std::string read_deed(Words& words, Statement& to) {
   if (to.verb == "spawn") {
     to.kind = "actor";
     to.name = words.next();
-    std::string bad = read_options(words, {"by", "cpu", "gpu", "restarts", "node"}, {"light", "detached"}, to);
+    std::string bad =
+        read_options(words, {"by", "cpu", "gpu", "restarts", "node"}, {"light", "detached"}, to);
     if (bad.empty() && !to.has("by")) bad = "by DRIVER is missing";
     return bad;
   }
@@ -130,13 +131,14 @@ Result<Scenario> parse_scenario(const std::string& text) {
     } else if (first == "node" || first == "driver") {
       to.verb = to.kind = first;
       to.name = words.next();
-      bad = read_options(words, first == "node" ? std::set<std::string>{"cpu", "gpu"} : std::set<std::string>{},
-                         {}, to);
+      bad = read_options(
+          words, first == "node" ? std::set<std::string>{"cpu", "gpu"} : std::set<std::string>{}, {}, to);
     } else {
       bad = "a line begins with node, driver, at or expect";
     }
     if (bad.empty() && !words.empty()) bad = "what is \"" + words.next() + "\"?";
-    if (bad.empty() && to.name.empty() && to.kind != "head" && to.kind != "workers") bad = "a name is missing";
+    if (bad.empty() && to.name.empty() && to.kind != "head" && to.kind != "workers")
+      bad = "a name is missing";
     if (!bad.empty()) {
       return Error(ErrorKind::invalid_argument, "line " + std::to_string(number) + ": " + bad);
     }
@@ -158,7 +160,8 @@ Result<void> play(const Scenario& scenario, Stage& stage) {
     std::string where = "line " + std::to_string(one.line) + " (" + one.text + "): ";
     if (one.verb != "expect") {
       stage.wait_until(one.micros);
-      if (auto done = stage.perform(one); !done) return Error(done.error().kind, where + done.error().message);
+      if (auto done = stage.perform(one); !done)
+        return Error(done.error().kind, where + done.error().message);
       continue;
     }
     std::int64_t limit = stage.now() + one.micros;

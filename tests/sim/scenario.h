@@ -12,8 +12,8 @@
 //   expect node NAME alive|lost within TIME
 //   expect workers N within TIME                   processes that host actors, on all nodes
 //
-// TIME is 2s or 500ms; those of `at` count from the start. Statements run in the order of the file, each at its
-// time or, if that is past, at once. "#" begins a comment.
+// TIME is 2s or 500ms; those of `at` count from the start. Statements run in the order of the file, each at
+// its time or, if that is past, at once. "#" begins a comment.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +27,11 @@ namespace troupe::sim {
 
 struct Statement {
   int line = 0;
-  std::string text;   // as written, for messages
-  std::string verb;   // node, driver, spawn, kill, crash, start, stop, freeze, thaw, expect
-  std::string kind;   // actor, node, head, driver, workers
+  std::string text;  // as written, for messages
+  std::string verb;  // node, driver, spawn, kill, crash, start, stop, freeze, thaw, expect
+  std::string kind;  // actor, node, head, driver, workers
   std::string name;
-  std::string state;  // of an expectation; the number of workers
+  std::string state;        // of an expectation; the number of workers
   std::int64_t micros = 0;  // at, or within
   std::map<std::string, std::string> options;
 
@@ -47,7 +47,7 @@ Result<Scenario> read_scenario(const std::string& path);
 class Stage {
  public:
   virtual ~Stage() noexcept(false) = default;
-  virtual std::int64_t now() = 0;                 // microseconds since the start
+  virtual std::int64_t now() = 0;  // microseconds since the start
   virtual void wait_until(std::int64_t micros) = 0;
   virtual Result<void> perform(const Statement& statement) = 0;
   virtual bool holds(const Statement& expectation) = 0;

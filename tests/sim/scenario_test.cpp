@@ -1,4 +1,5 @@
-// Scenario files in the simulator, each under many seeds. tests/integration/scenario plays them with real processes.
+// Scenario files in the simulator, each under many seeds. tests/integration/scenario plays them with real
+// processes.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -36,6 +36,7 @@ void SimProcess::post(std::function<void()> work) {
 void SimProcess::run_posted() {
   scheduled_ = false;
   if (frozen_) return;
+  touch();
   std::weak_ptr<int> alive = alive_;
   for (std::size_t n = posted_.size(); n > 0 && !alive.expired() && !posted_.empty(); --n) {
     auto work = std::move(posted_.front());
@@ -80,7 +81,11 @@ kj::Maybe<Micros> SimProcess::next_timer() {
 }
 
 void SimProcess::advance() {
-  if (!frozen_) timer_.advanceTo(point(time_.now()));
+  if (frozen_) return;
+  KJ_IF_MAYBE (at, next_timer()) {
+    if (*at <= time_.now()) touch();
+  }
+  timer_.advanceTo(point(time_.now()));
 }
 
 }  // namespace troupe::sim

@@ -30,9 +30,7 @@ TEST(Sim, SameSeedSameTrace) {
   }
 }
 
-TEST(Sim, OtherSeedOtherTrace) {
-  EXPECT_NE(run_seed({.seed = 1}).hash, run_seed({.seed = 2}).hash);
-}
+TEST(Sim, OtherSeedOtherTrace) { EXPECT_NE(run_seed({.seed = 1}).hash, run_seed({.seed = 2}).hash); }
 
 }  // namespace
 }  // namespace troupe::sim

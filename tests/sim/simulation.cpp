@@ -14,8 +14,9 @@ class Run {
  public:
   explicit Run(const RunOptions& options)
       : world_(options.seed, options.keep_trace, {}), cluster_(world_, sim_folder()), workload_(cluster_) {
-    FaultPoints::decide_by([this](const FaultPoint& point) { return fires(point); },
-                           [this](const FaultPoint& point, const void* where) { cluster_.crash(point, where); });
+    FaultPoints::decide_by(
+        [this](const FaultPoint& point) { return fires(point); },
+        [this](const FaultPoint& point, const void* where) { cluster_.crash(point, where); });
   }
   ~Run() noexcept(false) { FaultPoints::decide_by(nullptr, nullptr); }
 

@@ -20,9 +20,9 @@ struct RunOptions {
 
 struct Outcome {
   std::optional<std::string> violation;
-  std::uint64_t hash = 0;   // of the trace
+  std::uint64_t hash = 0;  // of the trace
   std::uint64_t steps = 0;
-  double seconds = 0;  // of simulated time
+  double seconds = 0;              // of simulated time
   std::vector<std::string> trace;  // when it was kept
   std::map<std::string, std::uint64_t> reached;
 };

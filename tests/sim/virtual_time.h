@@ -1,7 +1,8 @@
-// Simulated time: one KJ event loop whose clock jumps to the next thing that is due when nothing is left to do.
+// Simulated time: one KJ event loop whose clock jumps to the next thing that is due when nothing is left to
+// do.
 //
-// Owner: the simulation. Thread: one. Everything on the loop is made after it and destroyed before it. A *step*
-// is one due event, or the timers of one moment, and everything that follows from it at that moment.
+// Owner: the simulation. Thread: one. Everything on the loop is made after it and destroyed before it. A
+// *step* is one due event, or the timers of one moment, and everything that follows from it at that moment.
 #pragma once
 
 #include <kj/async.h>
@@ -34,8 +35,8 @@ class VirtualTime {
 
   // The next step, if it is due by `limit`; else time moves to `limit`, and false.
   bool step(Micros limit);
-  void forget() { due_.clear(); }  // before what the events look at goes
-  void settle();  // runs what is ready now
+  void forget() { due_.clear(); }    // before what the events look at goes
+  void settle();                     // runs what is ready now
   std::function<void()> on_settled;  // at the end of every settle
 
   kj::WaitScope& scope() { return scope_; }

@@ -13,7 +13,8 @@ Wish Wish::draw(Random& random) {
   if (random.chance(60)) wish.node = "n" + std::to_string(1 + random.below(5));
   constexpr int kRestarts[] = {0, 0, 1, 3, -1};
   wish.restarts = kRestarts[random.below(5)];
-  if (random.chance(300)) wish.cpu = static_cast<double>(1 + random.below(3)) / (random.chance(300) ? 2.0 : 1.0);
+  if (random.chance(300))
+    wish.cpu = static_cast<double>(1 + random.below(3)) / (random.chance(300) ? 2.0 : 1.0);
   if (random.chance(250)) {
     constexpr double kGpus[] = {0.25, 0.5, 0.3, 1, 1, 2};
     wish.gpu = kGpus[random.below(6)];

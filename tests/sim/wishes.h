@@ -1,5 +1,5 @@
-// What simulated drivers and workers ask for: small actors, named ones, GPUs whole and in parts, and some that
-// no node could hold.
+// What simulated drivers and workers ask for: small actors, named ones, GPUs whole and in parts, and some
+// that no node could hold.
 #pragma once
 
 #include <string>

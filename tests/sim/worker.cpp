@@ -67,9 +67,7 @@ void Worker::begin(std::uint64_t fingerprint) {
   KJ_IF_MAYBE (stream, stream_) {
     auto connection = kj::heap<RpcConnection>(kj::mv(*stream), nullptr, false);
     stream_ = nullptr;
-    tasks_->add(connection->on_disconnect().then([this] {
-      later(0, [this] { die(9); });
-    }));
+    tasks_->add(connection->on_disconnect().then([this] { later(0, [this] { die(9); }); }));
     auto host = connection->bootstrap().castAs<wire::WorkerHost>();
     auto request = host.registerRequest();
     request.setWorker(kj::heap<Server>(*this));
@@ -82,10 +80,11 @@ void Worker::begin(std::uint64_t fingerprint) {
     request.setFingerprint(fingerprint);
     auto answer = request.send();
     session_ = answer.getSession();
-    tasks_->add(answer.then([this](capnp::Response<wire::WorkerHost::RegisterResults>&&) { registered_ = true; },
-                            [this](kj::Exception&&) {
-                              later(0, [this] { die(1 << 8); });  // it gives up, with status 1
-                            }));
+    tasks_->add(
+        answer.then([this](capnp::Response<wire::WorkerHost::RegisterResults>&&) { registered_ = true; },
+                    [this](kj::Exception&&) {
+                      later(0, [this] { die(1 << 8); });  // it gives up, with status 1
+                    }));
     to_agent_ = kj::mv(host);
     channel_ = kj::mv(connection);
   }

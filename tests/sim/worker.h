@@ -1,5 +1,5 @@
-// A simulated worker process: registers with its agent, hosts actors, spawns children, and ends when its channel
-// does, as runtime/process/worker_host does.
+// A simulated worker process: registers with its agent, hosts actors, spawns children, and ends when its
+// channel does, as runtime/process/worker_host does.
 //
 // Owner: Workers. Thread: the simulation's. die() is called at the top of a step, never from inside the loop.
 #pragma once

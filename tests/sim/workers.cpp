@@ -120,7 +120,8 @@ class Workers::SimStarter final : public Starter {
   void drain() override {}
   int kill_orphan(pid_t worker) override {
     auto pid = static_cast<std::uint64_t>(worker);
-    if (state_->children.count(pid) > 0) state_->later(0, [state = state_, pid] { state->workers.crash(pid, kKilled); });
+    if (state_->children.count(pid) > 0)
+      state_->later(0, [state = state_, pid] { state->workers.crash(pid, kKilled); });
     return kKilled;
   }
 
@@ -156,9 +157,8 @@ class Workers::SimStarter final : public Starter {
       self->later(self->soon(), [self, pid, wait_status, reaped] {
         self->workers.bury(pid);
         if (reaped && !self->gone) {
-          self->tell([self, pid, wait_status] {
-            self->callbacks.ended(static_cast<pid_t>(pid), wait_status);
-          });
+          self->tell(
+              [self, pid, wait_status] { self->callbacks.ended(static_cast<pid_t>(pid), wait_status); });
         }
       });
     };

@@ -21,12 +21,12 @@ class Workers {
   Starter::Factory starters(SimProcess& process, std::uint64_t agent, std::string host);
 
   const std::map<std::uint64_t, std::unique_ptr<Worker>>& all() const { return all_; }
-  Worker* any();                          // one at random, or null
+  Worker* any();  // one at random, or null
   std::size_t of_agent(std::uint64_t agent) const;
   void crash(std::uint64_t pid, int wait_status);
   // The agent is dead, whatever of its code still lies about: its starters end their workers.
   void agent_died(std::uint64_t agent);
-  bool crash_starter();                   // one at random: a job's zygote dies, and its workers with it
+  bool crash_starter();  // one at random: a job's zygote dies, and its workers with it
   void clear() { all_.clear(); }
 
  private:

@@ -13,7 +13,9 @@ Workload::Workload(Cluster& cluster)
 void Workload::set_up() {
   auto level = random_.below(4);  // calm, or ever rougher
   Chances& chances = world_.chances;
-  auto up_to = [&](std::uint64_t most) { return level == 0 ? 0 : static_cast<unsigned>(random_.below(most * level)); };
+  auto up_to = [&](std::uint64_t most) {
+    return level == 0 ? 0 : static_cast<unsigned>(random_.below(most * level));
+  };
   chances.starter_fails = up_to(30);
   chances.launch_fails = up_to(30);
   chances.worker_hangs = up_to(10);
@@ -85,9 +87,8 @@ void Workload::list_requests() {
         return driver.spawn(wishes);
       }));
   add(10, "resolve", by_driver([](Driver& driver) { return driver.resolve(); }));
-  add(6, "find", by_driver([this](Driver& driver) {
-        return driver.find("name-" + std::to_string(random_.below(6)));
-      }));
+  add(6, "find",
+      by_driver([this](Driver& driver) { return driver.find("name-" + std::to_string(random_.below(6))); }));
   add(12, "kill", by_driver([this](Driver& driver) { return driver.kill_one(random_.chance(700)); }));
   add(1, "list nodes", by_driver([](Driver& driver) { return driver.list_nodes(); }));
   add(8, "spawn a child", [this] {
@@ -142,11 +143,14 @@ void Workload::list_faults() {
     return worker != nullptr && worker->fail_one_actor();
   });
   add(2, "zygote crashes", [this] { return cluster_.workers().crash_starter(); });
-  add(2, "node dies", by_node(running, [this](Node& n) { n.kill(random_.chance(world_.chances.silent_death)); }));
+  add(2, "node dies",
+      by_node(running, [this](Node& n) { n.kill(random_.chance(world_.chances.silent_death)); }));
   add(1, "node stops", by_node(running, [](Node& n) { n.stop(); }));
   add(2, "node freezes", by_node(running, [](Node& n) { n.freeze(); }));
-  add(3, "node partitioned", by_node(running, [this](Node& n) { world_.network.partition(n.name(), "head"); }));
-  add(2, "connection of a node cut", by_node(running, [this](Node& n) { world_.network.cut(n.name(), "head"); }));
+  add(3, "node partitioned",
+      by_node(running, [this](Node& n) { world_.network.partition(n.name(), "head"); }));
+  add(2, "connection of a node cut",
+      by_node(running, [this](Node& n) { world_.network.cut(n.name(), "head"); }));
   add(1, "connection of a driver cut", [this] {
     Driver* driver = some_driver();
     return driver != nullptr && world_.network.cut(driver->name(), "head");

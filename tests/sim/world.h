@@ -28,10 +28,7 @@ struct Chances {
 
 struct World {
   World(std::uint64_t seed, bool keep_trace, Network::Options network_options)
-      : random(seed),
-        trace(keep_trace),
-        network(time, random, trace, network_options),
-        judge(disk) {
+      : random(seed), trace(keep_trace), network(time, random, trace, network_options), judge(disk) {
     time.on_settled = [this] { network.flush(); };
   }
 
