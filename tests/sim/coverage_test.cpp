@@ -48,7 +48,7 @@ TEST(Coverage, EachPathIsReachedOften) {
                            "worker hangs",
                            "report repeated",
                            "request fails: unavailable",
-                           "request fails: not_found",
+                           "request fails: not found",
                            "did: worker crashes",
                            "did: zygote crashes",
                            "did: node dies",

@@ -39,7 +39,7 @@ class Run {
   bool fires(const FaultPoint& point) {
     unsigned chance = world_.chances.points;
     bool crashes = std::string_view(point.name()).find(".crash.") != std::string_view::npos;
-    if (chance == 0 || !world_.random.chance(chance) || (crashes && !world_.random.chance(100))) return false;
+    if (chance == 0 || !world_.random.chance(chance) || (crashes && !world_.random.chance(300))) return false;
     world_.reach(std::string("fault: ") + point.name());
     world_.note(std::string("fault point ") + point.name());
     return true;

@@ -23,7 +23,7 @@ void Workload::set_up() {
   chances.constructor_fails = up_to(60);
   chances.repeated_report = 50;
   chances.silent_death = 300;
-  chances.points = random_.chance(500) ? 0 : up_to(10);
+  chances.points = random_.chance(400) ? 0 : up_to(15);
   chances.store.fails_before = up_to(20);
   chances.store.fails_after = up_to(20);
   chances.store.slow = up_to(20);

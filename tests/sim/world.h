@@ -22,7 +22,7 @@ struct Chances {
   unsigned constructor_fails = 0;
   unsigned repeated_report = 0;  // a worker says twice what it has to say
   unsigned silent_death = 0;     // of a process: its peers hear nothing
-  unsigned points = 0;           // a fault point fires; those that crash, ten times less often
+  unsigned points = 0;           // a fault point fires; those that crash, three times less often
   DiskStore::Faults store;
 };
 
