@@ -6,6 +6,7 @@
 #include "runtime/call/actor_cell.h"
 #include "runtime/process/process.h"
 #include "runtime/worker/worker_start.h"
+#include "troupe/supervision.h"
 
 namespace troupe {
 namespace {
@@ -74,6 +75,11 @@ std::vector<NodeDescription> nodes() {
   return out;
 }
 
+void on_failure(FailureHandler handler) {
+  ActorCell* cell = current().cell;
+  Process::get().on_failure(cell != nullptr ? cell->identity().id : ActorId(), std::move(handler));
+}
+
 namespace detail {
 
 ActorId spawn(const ClassTable& table, const ActorOptions& options, const Writer& args) {
@@ -88,6 +94,12 @@ ActorId spawn(const ClassTable& table, const ActorOptions& options, const Writer
   }
   if (options.max_restarts() < -1) {
     throw_failure(Error(ErrorKind::invalid_argument, "max_restarts must be -1 (without limit), 0 or more"));
+  }
+  if (options.within().count() < 0) {
+    throw_failure(Error(ErrorKind::invalid_argument, "within: a negative time"));
+  }
+  if (options.detached() && options.on_failure()) {
+    throw_failure(Error(ErrorKind::invalid_argument, "a detached actor has no owner to tell of its failure"));
   }
   if (args.size() > kMostConstructorBytes) {
     throw_failure(Error(ErrorKind::invalid_argument,
@@ -105,6 +117,8 @@ ActorId spawn(const ClassTable& table, const ActorOptions& options, const Writer
   request.resources = options.resources();
   request.node = options.node();
   request.max_restarts = options.max_restarts();
+  request.restart_window = options.within().count();
+  request.on_failure = options.on_failure();
   if (ActorCell* cell = current().cell) request.owner = cell->identity().id;
   if (request.name.empty()) return Process::get().spawn(std::move(request));
   return wait_for_answer<ActorId>(

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/base/resources.h"
+#include "runtime/process/actor_failure.h"
 
 namespace troupe {
 
@@ -33,6 +34,11 @@ class ActorOptions {
   ActorOptions& node(std::string name) { return node_ = std::move(name), *this; }
   // How often it is made again after its process or node died; -1: without limit. Default: 0.
   ActorOptions& max_restarts(int value) { return max_restarts_ = value, *this; }
+  // Only restarts in any span of this length count against max_restarts. Default: all of the actor's life.
+  ActorOptions& within(std::chrono::milliseconds value) { return restart_window_ = value, *this; }
+  // Told when the actor is dead for good and was not told to end: troupe/supervision.h. It runs where the
+  // spawner does. Default: the owner's own handler.
+  ActorOptions& on_failure(FailureHandler handler) { return on_failure_ = std::move(handler), *this; }
   ActorOptions& isolation(Isolation value) { return isolation_ = value, *this; }
   ActorOptions& light() { return isolation(Isolation::light); }
 
@@ -41,6 +47,8 @@ class ActorOptions {
   bool get_or_create() const { return get_or_create_; }
   bool detached() const { return detached_; }
   int max_restarts() const { return max_restarts_; }
+  std::chrono::milliseconds within() const { return restart_window_; }
+  const FailureHandler& on_failure() const { return on_failure_; }
   Isolation isolation() const { return isolation_; }
   const Resources& resources() const { return resources_; }
 
@@ -48,6 +56,8 @@ class ActorOptions {
   std::string name_, node_;
   bool get_or_create_ = false, detached_ = false;
   int max_restarts_ = 0;
+  std::chrono::milliseconds restart_window_{0};
+  FailureHandler on_failure_;
   Isolation isolation_ = Isolation::process;
   Resources resources_;
 };

@@ -9,5 +9,6 @@
 #include "troupe/options.h"
 #include "troupe/runtime.h"
 #include "troupe/stream.h"
+#include "troupe/supervision.h"
 #include "troupe/task.h"
 #include "troupe/when.h"

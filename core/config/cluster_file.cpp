@@ -19,7 +19,13 @@ std::string path_in(const std::string& home) { return home + "/cluster"; }
 
 bool ClusterFile::head_may_run() const {
   if (host_id != troupe::host_id()) return true;
-  return ::kill(head_pid, 0) == 0 || errno == EPERM;
+  if (::kill(head_pid, 0) != 0 && errno != EPERM) return false;
+  // One that has died and was not reaped yet (state Z, after the name in parentheses) answers signals too.
+  std::ifstream stat("/proc/" + std::to_string(head_pid) + "/stat");
+  std::string line;
+  std::getline(stat, line);
+  auto name_end = line.rfind(')');
+  return name_end == line.npos || line.compare(name_end, 3, ") Z") != 0;
 }
 
 Result<void> write_cluster_file(const std::string& home, const ClusterFile& file) {

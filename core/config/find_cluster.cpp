@@ -1,6 +1,7 @@
 #include "core/config/find_cluster.h"
 
 #include <cstdlib>
+#include <sstream>
 
 #include "core/config/cluster_file.h"
 #include "core/config/home.h"
@@ -60,18 +61,29 @@ Result<Token> cluster_token(bool create) {
   return token;
 }
 
+std::string ClusterLocation::text() const {
+  std::string all;
+  for (const Address& address : addresses) all += (all.empty() ? "" : ",") + address.text();
+  return all;
+}
+
 Result<ClusterLocation> find_cluster(const std::optional<std::string>& head) {
   auto named = named_cluster(head);
   if (!named) return named.error();
-  auto address = parse_address(named->address);
-  if (!address) {
-    Error error = address.error();
-    error.message = named->source + ": " + error.message;
-    return error;
+  std::vector<Address> addresses;
+  std::istringstream parts(named->address);
+  for (std::string part; std::getline(parts, part, ',') || addresses.empty();) {
+    auto address = parse_address(part);
+    if (!address) {
+      Error error = address.error();
+      error.message = named->source + ": " + error.message;
+      return error;
+    }
+    addresses.push_back(std::move(*address));
   }
   auto token = cluster_token(false);
   if (!token) return token.error();
-  return ClusterLocation{std::move(*address), std::move(*token), std::move(named->source)};
+  return ClusterLocation{std::move(addresses), std::move(*token), std::move(named->source)};
 }
 
 }  // namespace troupe

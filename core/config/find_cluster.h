@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/auth/token.h"
 #include "core/control/address.h"
@@ -10,13 +11,16 @@
 namespace troupe {
 
 struct ClusterLocation {
-  Address address;
+  std::vector<Address> addresses;  // of the head and its standbys, never empty
   Token token;
   std::string source;  // for people: "--head", "TROUPE_HEAD" or the cluster file's path
+
+  std::string text() const;  // the addresses, joined with commas
 };
 
-// The address: `head` if given, else $TROUPE_HEAD, else the cluster file. The token: $TROUPE_TOKEN, else the
-// file $TROUPE_HOME/token. not_found when nothing names a cluster; every error says what to do next.
+// The addresses (joined with commas): `head` if given, else $TROUPE_HEAD, else the cluster file. The token:
+// $TROUPE_TOKEN, else the file $TROUPE_HOME/token. not_found when nothing names a cluster; every error says
+// what to do next.
 Result<ClusterLocation> find_cluster(const std::optional<std::string>& head = {});
 
 // $TROUPE_TOKEN, else the file $TROUPE_HOME/token, which is created when `create` is set.

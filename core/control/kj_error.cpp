@@ -45,6 +45,11 @@ Error error_of(const kj::Exception& exception) {
   }
 }
 
+bool connection_lost(const kj::Exception& exception) {
+  std::string_view text(exception.getDescription().cStr(), exception.getDescription().size());
+  return exception.getType() == kj::Exception::Type::DISCONNECTED && text.find(kMark) == text.npos;
+}
+
 void write_failure(wire::Failure::Builder to, const Error& error) {
   auto at = to;
   const Error* from = &error;

@@ -12,6 +12,8 @@ namespace troupe {
 
 kj::Exception kj_exception(const Error& error);
 Error error_of(const kj::Exception& exception);
+// Whether the way to the peer broke, as opposed to an answer of the peer that something is unavailable.
+bool connection_lost(const kj::Exception& exception);
 
 void write_failure(wire::Failure::Builder to, const Error& error);
 Error read_failure(wire::Failure::Reader from);

@@ -33,6 +33,7 @@ struct ActorOptions {
   resources @4 :List(Common.Amount);
   node @5 :Text;            # affinity: a node's name, empty: any
   maxRestarts @6 :Int32;    # -1: without limit
+  restartWindow @7 :Int64;  # milliseconds in which they count, 0: the actor's life
 }
 
 struct ActorSpec {
@@ -72,8 +73,11 @@ struct NodeEvent {
 
 interface Head {
   # Bootstrap capability of the head's port.
-  join @0 (info :NodeInfo, agent :Agent) -> (node :UInt64, name :Text, membership :Membership);
+  join @0 (info :NodeInfo, agent :Agent, jobs :List(UInt64)) -> (node :UInt64, name :Text, membership :Membership);
+  # An agent that comes back names the jobs it still runs. It gets its old number if it was not declared lost; with
+  # another number, nothing of before may go on.
   openJob @1 (info :JobInfo, client :JobClient) -> (job :UInt64, process :UInt64, session :Session);
+  # With info.job set a driver comes back to its job.
   admin @2 () -> (admin :Admin);
 }
 
@@ -107,24 +111,28 @@ interface JobClient {
   # Calls from the head to a driver or worker; unsolicited news, batched.
   changed @0 (states :List(Common.ActorState)) -> ();   # of actors spawned through this session
   output @1 (process :UInt64, node :Text, lines :List(Text), dropped :UInt64) -> ();
+  nodeLost @2 (node :UInt64) -> ();   # its incarnations are fenced: their links are to be dropped
 }
 
 interface WorkerHost {
   # Bootstrap capability an agent gives its worker over the inherited socket.
   register @0 (worker :Worker, client :JobClient, endpoint :Common.Endpoint, fingerprint :UInt64)
-    -> (session :Session, job :UInt64);
+    -> (job :UInt64);
+  # The session follows, by newSession.
   report @1 (events :List(NodeEvent)) -> ();
 }
 
 interface Worker {
   place @0 (placements :List(Placement)) -> ();
   destroy @1 (actors :List(Incarnation)) -> ();
+  newSession @2 (session :Session) -> ();   # the head, or the way to it, is another one now
 }
 
 struct NodeView {
   node @0 :UInt64; name @1 :Text; alive @2 :Bool; address @3 :Text; hostId @4 :Text; pid @5 :Int32;
   total @6 :List(Common.Amount); free @7 :List(Common.Amount);
   actors @8 :UInt32; joinedUnix @9 :Int64; reason @10 :Text;
+  lost @11 :Bool;           # for good; one that is neither alive nor lost may come back
 }
 struct JobView {
   job @0 :UInt64; name @1 :Text; phase @2 :Text; pid @3 :Int32; hostId @4 :Text;

@@ -46,6 +46,18 @@ bool ControlStore::advance(ActorRecord& record, Trigger trigger, Actions& out) {
   return true;
 }
 
+// Counts this restart, if it may be.
+bool ControlStore::restart_left(ActorRecord& record) const {
+  std::int32_t most = record.spec->max_restarts;
+  Time window = record.spec->restart_window;
+  if (most < 0) return true;
+  if (window == 0) return record.restarts < static_cast<std::uint32_t>(most);
+  std::erase_if(record.recent, [&](Time at) { return now_ - at >= window; });
+  if (record.recent.size() >= static_cast<std::size_t>(most)) return false;
+  record.recent.push_back(now_);
+  return true;
+}
+
 // The current incarnation has ended, or must. `held`: its process may still run, so the node is told to end
 // it and what it holds is free only then.
 void ControlStore::incarnation_over(ActorRecord& record, Cause why, Lease lease, bool may_restart,
@@ -55,7 +67,7 @@ void ControlStore::incarnation_over(ActorRecord& record, Cause why, Lease lease,
     record.children.each([&](ActorRecord& child) {
       doomed_.push_back(
           {child.spec->actor,
-           failure(ErrorKind::actor_died, "its owner " + to_string(record.spec->actor) + " ended", child)});
+           failure(ErrorKind::cancelled, "its owner " + to_string(record.spec->actor) + " ended", child)});
     });
     if (record.alive_since != 0 && now_ - record.alive_since >= options_.steady) record.strikes = 0;
     ++record.strikes;
@@ -70,8 +82,7 @@ void ControlStore::incarnation_over(ActorRecord& record, Cause why, Lease lease,
     release_lease(record, out);
   }
   if (!live) return;
-  std::int32_t most = record.spec->max_restarts;
-  if (may_restart && (most < 0 || record.restarts < static_cast<std::uint32_t>(most))) {
+  if (may_restart && restart_left(record)) {
     ++record.restarts;
     advance(record, Trigger::failed, out);
   } else {

@@ -104,6 +104,7 @@ class ControlStore {
                         Actions& out);
   bool advance(ActorRecord& record, Trigger trigger, Actions& out);
   void incarnation_over(ActorRecord& record, Cause why, Lease lease, bool may_restart, Actions& out);
+  bool restart_left(ActorRecord& record) const;
   void doom(ActorRecord& record, Cause why, Actions& out);
   void doom_the_doomed(Actions& out);
   void order_destroy(ActorRecord& record, Actions& out);
@@ -125,7 +126,7 @@ class ControlStore {
   void end_job_on(NodeId node, JobId job, Actions& out);
   void close_job_if_gone(JobId id, Actions& out);
   void lose_node(NodeId id, const std::string& reason, Actions& out);
-  void return_node(NodeId id, NodeRecord& node, NodeInfo info, Actions& out);
+  void return_node(NodeId id, NodeRecord& node, NodeJoin& join, Actions& out);
   void forget_awaited(Actions& out);
   void restore_actor(StoredActor& stored, std::vector<ActorId>& orphans, Actions& out);
   void link_to_owner(StoredActor& stored, std::vector<ActorId>& orphans);

@@ -11,6 +11,7 @@ namespace troupe::gcs {
 struct NodeJoin {
   RequestId request = 0;
   NodeInfo info;
+  std::vector<JobId> jobs = {};  // that an agent which comes back still runs
 };
 struct NodeLost {
   NodeId node;

@@ -58,7 +58,7 @@ void ControlStore::end_job(JobId id, const std::string& reason, Actions& out) {
   job.ended_at = now_;
   job.reason = reason;
   persist(Table::jobs, id.value, out);
-  auto why = std::make_shared<Error>(ErrorKind::actor_died, "its job ended: " + reason);
+  auto why = std::make_shared<Error>(ErrorKind::cancelled, "its job ended: " + reason);
   std::set<NodeId> kept;
   job.actors.each([&](ActorRecord& record) {
     if (!record.spec->detached) {
@@ -93,7 +93,7 @@ void ControlStore::end_job_on(NodeId node_id, JobId job_id, Actions& out) {
 void ControlStore::on(JobEndedOn& e, Actions& out) {
   auto at = nodes_.find(e.node);
   if (at == nodes_.end()) return;
-  auto why = std::make_shared<Error>(ErrorKind::actor_died, "its job ended");
+  auto why = std::make_shared<Error>(ErrorKind::cancelled, "its job ended");
   for (ProcessId id : std::set(at->second.processes)) {
     auto process = processes_.find(id);
     if (process == processes_.end() || process->second.job != e.job || !process->second.ending) continue;
@@ -151,8 +151,8 @@ void ControlStore::process_over(ProcessId id, Cause why, Actions& out) {
   process.hosted.each([&](ActorRecord& record) { incarnation_over(record, why, Lease::gone, true, out); });
   process.owned.each([&](ActorRecord& record) {
     process.owned.remove(record);
-    doomed_.push_back({record.spec->actor,
-                       failure(ErrorKind::actor_died, "the process that had spawned it ended", record)});
+    doomed_.push_back(
+        {record.spec->actor, failure(ErrorKind::cancelled, "the process that had spawned it ended", record)});
   });
   processes_.erase(id);
 }

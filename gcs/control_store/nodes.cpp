@@ -21,7 +21,7 @@ void ControlStore::on(NodeJoin& e, Actions& out) {
     if (same && node.phase == NodePhase::awaited) {
       info.name = node.info.name;
       reply(e.request, NodeJoined{id, node.info.name}, turn_, out);  // before the commands to it
-      return_node(id, node, std::move(info), out);
+      return_node(id, node, e, out);
       return;
     }
     if (info.name.empty() ? !same : node.info.name != info.name) continue;
@@ -99,12 +99,24 @@ void ControlStore::lose_node(NodeId id, const std::string& reason, Actions& out)
 
 // The agent lived on while the head was away. It is told again what it should host, and what not; it answers
 // with what became of it, so nothing else needs to be compared.
-void ControlStore::return_node(NodeId id, NodeRecord& node, NodeInfo info, Actions& out) {
+void ControlStore::return_node(NodeId id, NodeRecord& node, NodeJoin& join, Actions& out) {
   node.phase = NodePhase::alive;
   node.deadline = 0;
-  node.info.address = info.address;
+  node.info.address = join.info.address;
   placement_.set_open(id, !node.draining);
-  for (JobId job_id : std::set(node.jobs)) {
+  std::set<JobId> leased = node.jobs;
+  // A job without a lease there left no trace in the store, but its zygote may run.
+  for (JobId job_id : join.jobs) {
+    if (leased.count(job_id) > 0) continue;
+    auto found = jobs_.find(job_id);
+    if (found == jobs_.end() || found->second.ended) {
+      out.push_back({turn_, EndJob{id, job_id}});
+    } else {
+      node.jobs.insert(job_id);
+      found->second.nodes[id].started = true;
+    }
+  }
+  for (JobId job_id : leased) {
     auto found = jobs_.find(job_id);
     if (found == jobs_.end()) continue;
     JobRecord& job = found->second;

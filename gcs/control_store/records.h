@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "gcs/control_store/types.h"
 
@@ -67,6 +68,7 @@ struct ActorRecord {
   std::uint32_t incarnation = 0;
   std::uint32_t restarts = 0;
   std::uint32_t strikes = 0;  // failures in short succession
+  std::vector<Time> recent;   // restarts within the window, if there is one; at most max_restarts
   std::uint16_t suspect_deaths = 0;
   Phase phase = Phase::pending;
   bool infeasible = false;

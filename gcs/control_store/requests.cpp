@@ -63,7 +63,7 @@ SpawnResult ControlStore::spawn_one(ProcessId session, const ProcessRecord& from
     bool there = at != actors_.end() && at->second.process == session && !at->second.ending &&
                  (at->second.phase == Phase::starting || at->second.phase == Phase::alive);
     if (!there)
-      return {id, refusal(ErrorKind::actor_died, "its owner " + to_string(spec->owner) + " has ended")};
+      return {id, refusal(ErrorKind::cancelled, "its owner " + to_string(spec->owner) + " has ended")};
     owner = &at->second;
   }
   if (!spec->name.empty()) {
@@ -134,7 +134,7 @@ void ControlStore::on(Kill& e, Actions& out) {
     return;
   }
   ActorRecord& record = at->second;
-  Cause why = failure(ErrorKind::actor_died, "it was killed", record);
+  Cause why = failure(ErrorKind::cancelled, "it was killed", record);
   if (e.no_restart) {
     doom(record, why, out);
   } else if (record.phase == Phase::starting || record.phase == Phase::alive) {

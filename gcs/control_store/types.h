@@ -68,6 +68,7 @@ struct ActorSpec {
   Resources resources;
   ActorId owner;
   std::int32_t max_restarts = 0;
+  Time restart_window = 0;  // in which they count; 0: the actor's life
   Isolation isolation = Isolation::process;
   bool detached = false;
   bool get_or_create = false;

@@ -28,7 +28,9 @@ class HeadServer {
  public:
   struct Options {
     ControlStore::Options core;
-    kj::Duration heartbeat_timeout = 5 * kj::SECONDS;
+    kj::Duration heartbeat_timeout = 1 * kj::SECONDS;
+    kj::Duration ownership_check =
+        0 * kj::SECONDS;                   // how often to look whether another head has the store; 0: never
     kj::Duration retry = 1 * kj::SECONDS;  // of commands an agent could not carry out
     std::size_t most_waiting = 100'000;    // requests that wait for the store
     std::size_t most_output = 10'000;      // lines that wait for one driver

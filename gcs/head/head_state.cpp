@@ -53,6 +53,7 @@ void HeadState::restore(Result<Tables> loaded, kj::PromiseFulfiller<void>& done)
   core_.restore(std::move(snapshot), now(), out);
   take(out);
   tasks_.add(watch_nodes());
+  if (options_.ownership_check > 0 * kj::SECONDS) tasks_.add(watch_ownership());
   done.fulfill();
 }
 
@@ -215,10 +216,7 @@ void HeadState::write_batch() {
 
 void HeadState::written(Turn turn, std::vector<Key> keys, Result<void> result) {
   durable_ = std::max(durable_, turn);
-  if (!result && store_.fenced()) {
-    log(Level::error, "head: " + result.error().describe());
-    end_->reject(kj_exception(result.error()));
-  }
+  end_if_fenced(result);
   std::deque<Action> due;
   std::deque<Action> rest;
   for (Action& action : std::exchange(waiting_, {})) {
@@ -259,6 +257,24 @@ void HeadState::written(Turn turn, std::vector<Key> keys, Result<void> result) {
     writing_ = false;
     schedule();
   }));
+}
+
+void HeadState::end_if_fenced(const Result<void>& result) {
+  if (result || !store_.fenced()) return;
+  log(Level::error, "head: " + result.error().describe());
+  end_->reject(kj_exception(result.error()));
+}
+
+// A head that writes nothing would not find out that it was replaced.
+kj::Promise<void> HeadState::watch_ownership() {
+  return timer_.afterDelay(options_.ownership_check).then([this] {
+    if (!writing_) {
+      store_.write({}, [this, alive = weak_from_this()](Result<void> result) {
+        if (!alive.expired() && !closed_) end_if_fenced(result);
+      });
+    }
+    return watch_ownership();
+  });
 }
 
 void HeadState::arm_tick() {
@@ -306,6 +322,8 @@ void HeadState::node_gone(NodeId id, const NodePeer* peer, const std::string& re
   if (closed_ || at == nodes_.end() || at->second.get() != peer) return;
   nodes_to_drop_.insert(id);  // at the end of the turn: its own callbacks may be running
   apply_later(NodeLost{id, reason});
+  // It may go on unseen: nobody may take its word any more.
+  for (auto& [process, peer] : clients_) peer->node_lost(id);
 }
 
 void HeadState::seen(NodeId id) {

@@ -95,6 +95,8 @@ class HeadState : public std::enable_shared_from_this<HeadState>, public kj::Tas
   void written(Turn turn, std::vector<Key> keys, Result<void> result);
   void arm_tick();
   kj::Promise<void> watch_nodes();
+  kj::Promise<void> watch_ownership();
+  void end_if_fenced(const Result<void>& result);
 
   kj::Timer& timer_;
   Store& store_;

@@ -155,6 +155,12 @@ void ClientPeer::output(ProcessId process, std::string node, std::vector<std::st
   output_.push_back({process, std::move(node), std::move(lines), dropped});
 }
 
+void ClientPeer::node_lost(NodeId node) {
+  auto request = client_.nodeLostRequest();
+  request.setNode(node.value);
+  tasks_.add(request.send().ignoreResult().catch_([](kj::Exception&&) {}));
+}
+
 void ClientPeer::flush() {
   if (!states_.empty() && !changing_) {
     auto request = client_.changedRequest();

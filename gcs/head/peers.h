@@ -54,6 +54,7 @@ class ClientPeer {
   std::uint64_t generation() const { return generation_; }
   void changed(ActorState state);
   void output(ProcessId process, std::string node, std::vector<std::string> lines, std::uint64_t dropped);
+  void node_lost(NodeId node);
   void flush();
 
  private:

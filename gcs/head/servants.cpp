@@ -18,13 +18,15 @@ kj::Promise<void> HeadServant::join(JoinContext context) {
   head().refuse_if_overloaded();
   auto params = context.getParams();
   NodeInfo info = read(params.getInfo());
+  std::vector<JobId> jobs;
+  for (auto job : params.getJobs()) jobs.push_back({job});
   auto agent = params.getAgent();
   context.releaseParams();
   // Registered with the answer itself: commands to the node may follow in the same turn.
   return head()
       .ask(
           [&](RequestId request) {
-            return NodeJoin{request, std::move(info)};
+            return NodeJoin{request, std::move(info), std::move(jobs)};
           },
           [head = &head(), agent = kj::mv(agent)](const Answer& answer) mutable {
             head->add_node(std::get<NodeJoined>(answer).node, kj::mv(agent));

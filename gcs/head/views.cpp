@@ -37,6 +37,7 @@ void view_node(const ControlStore& core, NodeId id, wire::NodeView::Builder to) 
   to.setNode(id.value);
   to.setName(text(node.info.name));
   to.setAlive(node.phase == NodePhase::alive);
+  to.setLost(node.phase == NodePhase::dead);
   to.setAddress(text(node.info.address));
   to.setHostId(text(node.info.host_id));
   to.setPid(node.info.pid);

@@ -63,6 +63,7 @@ SpecPtr read(wire::ActorSpec::Reader from) {
   spec->resources = read(options.getResources());
   spec->node = text(options.getNode());
   spec->max_restarts = options.getMaxRestarts();
+  spec->restart_window = options.getRestartWindow();
   return spec;
 }
 
@@ -106,6 +107,7 @@ void write(wire::ActorSpec::Builder to, const ActorSpec& from) {
   }
   if (!from.node.empty()) options.setNode(text(from.node));
   options.setMaxRestarts(from.max_restarts);
+  options.setRestartWindow(from.restart_window);
 }
 
 void write(wire::Endpoint::Builder to, const Endpoint& from) {

@@ -4,6 +4,7 @@
 #include <hiredis/hiredis.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -97,6 +98,7 @@ Result<void> RedisProcess::launch() {
   std::filesystem::create_directories(directory, bad);
   if (bad) return system_error(bad.value(), directory);
   if (chmod(directory.c_str(), 0700) != 0) return system_error(errno, directory);
+  if (auto locked = lock_directory(); !locked) return locked;
   address_.unix_path = directory + "/redis.sock";
   if (address_.unix_path.size() > 107) {
     return Error(ErrorKind::invalid_argument,
@@ -120,10 +122,13 @@ Result<void> RedisProcess::launch() {
                   "\nstop-writes-on-bgsave-error no\n");
   if (!ok) return ok;
   pid_t parent = getpid();
+  int lock = lock_.get();
   pid_t pid = fork();
   if (pid < 0) return system_error(errno, "fork");
   if (pid == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    // At once: what was acknowledged is on disk, and a server that ends in order removes the next one's
+    // socket.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127);
     setpgid(0, 0);  // Ctrl-C is for the head, which stops the server last
     sigset_t none;
@@ -131,11 +136,30 @@ Result<void> RedisProcess::launch() {
     sigprocmask(SIG_SETMASK, &none, nullptr);
     int null = open("/dev/null", O_RDWR);
     for (int fd = 0; fd < 3 && null >= 0; ++fd) dup2(null, fd);
-    close_range(3, ~0U, 0);
+    dup2(lock, 3);
+    fcntl(3, F_SETFD, 0);  // in case it was the same already
+    close_range(4, ~0U, 0);
     execl(binary->c_str(), binary->c_str(), config.c_str(), static_cast<char*>(nullptr));
     _exit(127);
   }
   pid_ = pid;
+  return {};
+}
+
+Result<void> RedisProcess::lock_directory() {
+  if (lock_) return {};
+  std::string path = options_.directory + "/lock";
+  UniqueFd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock) return system_error(errno, path);
+  Clock::time_point deadline = Clock::now() + options_.patience;
+  while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (Clock::now() > deadline) {
+      return Error(ErrorKind::unavailable, "the redis-server of an earlier head still runs in " +
+                                               options_.directory + ": end it, then start the head again");
+    }
+    pause_shortly();
+  }
+  lock_ = std::move(lock);
   return {};
 }
 
@@ -193,10 +217,12 @@ void RedisProcess::end(int signal, std::chrono::milliseconds patience) {
   ::kill(pid_, signal);
   Clock::time_point deadline = Clock::now() + patience;
   while (running() && Clock::now() < deadline) pause_shortly();
-  if (pid_ == 0) return;
-  ::kill(pid_, SIGKILL);
-  waitpid(pid_, nullptr, 0);
-  pid_ = 0;
+  if (pid_ != 0) {
+    ::kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    pid_ = 0;
+  }
+  lock_.reset();
 }
 
 void RedisProcess::stop() { end(SIGTERM, std::chrono::seconds(10)); }

@@ -1,4 +1,6 @@
-// The head's own redis-server: a child on a private Unix socket that dies with the head.
+// The head's own redis-server: a child on a private Unix socket that dies with the head. It holds a lock on
+// its directory for as long as it lives, so that the server of the next head does not begin while this one
+// still writes.
 //
 // Owner: the head command. Thread: one that lives as long as the head, since the server is told to end when
 // the thread that started it does; start() and stop() block, so start it before the loop runs. Lifetime: the
@@ -11,6 +13,7 @@
 #include <memory>
 #include <string>
 
+#include "core/os/fd.h"
 #include "gcs/store/redis_url.h"
 
 namespace troupe::gcs {
@@ -38,12 +41,14 @@ class RedisProcess {
 
  private:
   RedisProcess() = default;
+  Result<void> lock_directory();
   Result<void> launch();
   Result<void> wait_until_it_answers();
   void end(int signal, std::chrono::milliseconds patience);
 
   Options options_;
   RedisAddress address_;
+  UniqueFd lock_;  // shared with the server
   pid_t pid_ = 0;
 };
 

@@ -35,10 +35,13 @@ std::string short_name(std::string class_name) {
 }  // namespace
 
 AgentState::AgentState(Executor& loop, NodeAgent::Options options)
-    : loop_(loop), options_(std::move(options)), host_id_(options_.host_id), events_(loop), named_(nullptr) {
-  auto paf = kj::newPromiseAndFulfiller<void>();
-  tell_named_ = kj::mv(paf.fulfiller);
-  named_ = paf.promise.fork();
+    : loop_(loop),
+      options_(std::move(options)),
+      host_id_(options_.host_id),
+      name_(options_.name),
+      events_(loop, [this](std::uint64_t report) { this->recorded(report); }),
+      named_(nullptr) {
+  head_lost();
   if (options_.launcher.empty()) options_.launcher = own_executable();
 }
 
@@ -66,12 +69,54 @@ Result<void> AgentState::prepare() {
 void AgentState::joined(wire::Membership::Client membership) {
   membership_ = membership;
   events_.connect(kj::mv(membership));
+  for (auto& [id, worker] : workers_) open_session(*worker);
 }
 
 void AgentState::named(std::uint64_t node, std::string name) {
   node_ = node;
   name_ = std::move(name);
+  is_named_ = true;
   tell_named_->fulfill();
+}
+
+void AgentState::head_lost() {
+  events_.disconnect();
+  membership_ = nullptr;
+  is_named_ = false;
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  tell_named_ = kj::mv(paf.fulfiller);
+  named_ = paf.promise.fork();
+}
+
+std::vector<std::uint64_t> AgentState::job_ids() const {
+  std::vector<std::uint64_t> ids;
+  for (auto& [id, job] : jobs_) ids.push_back(id);
+  return ids;
+}
+
+// A worker that was there before: its session leads to the head of now.
+void AgentState::open_session(WorkerProcess& worker) {
+  KJ_IF_MAYBE (membership, membership_) {
+    KJ_IF_MAYBE (client, worker.client) {
+      auto request = membership->workerSessionRequest();
+      request.setProcess(worker.process);
+      request.setClient(*client);
+      worker.new_session(request.send().getSession());
+    }
+  }
+}
+
+void AgentState::remember_end(std::uint64_t actor, std::uint32_t incarnation) {
+  ended_[actor] = incarnation;
+  endings_.push_back({events_.next_report(), actor, incarnation});
+}
+
+void AgentState::recorded(std::uint64_t report) {
+  std::erase_if(ended_processes_, [report](const auto& one) { return one.second <= report; });
+  for (; !endings_.empty() && endings_.front().report <= report; endings_.pop_front()) {
+    auto at = ended_.find(endings_.front().actor);
+    if (at != ended_.end() && at->second == endings_.front().incarnation) ended_.erase(at);
+  }
 }
 
 void AgentState::start_job(JobDescription description) {
@@ -98,8 +143,12 @@ void AgentState::place(capnp::List<wire::Placement>::Reader placements) {
   for (auto one : placements) {
     auto actor = one.getSpec().getActor();
     auto incarnation = one.getIncarnation();
-    if (auto known = actors_.find(actor); known != actors_.end() && known->second.incarnation >= incarnation)
+    if (auto known = actors_.find(actor);
+        known != actors_.end() && known->second.incarnation >= incarnation) {
+      tell_alive(actor, known->second);
       continue;
+    }
+    if (auto ended = ended_.find(actor); ended != ended_.end() && ended->second >= incarnation) continue;
     auto job = jobs_.find(one.getJob());
     if (stopping_ || job == jobs_.end() || job->second->ended()) {
       events_.actor_failed(
@@ -107,7 +156,7 @@ void AgentState::place(capnp::List<wire::Placement>::Reader placements) {
           Error(ErrorKind::unavailable, stopping_ ? "the node is ending" : "its job is not on the node"));
       continue;
     }
-    if (events_.unheard(one.getProcess())) {
+    if (ended_processes_.count(one.getProcess()) > 0) {
       events_.actor_failed(actor, incarnation, Error(ErrorKind::actor_died, "its process has just ended"));
       continue;
     }
@@ -221,6 +270,20 @@ kj::Promise<void> AgentState::end_job(std::uint64_t id) {
   });
 }
 
+kj::Promise<void> AgentState::end_workers(const std::string& reason) {
+  log(Level::warning, "ending the node's workers: " + reason);
+  kj::Vector<kj::Promise<void>> done;
+  for (auto& [id, job] : jobs_) done.add(end_job(id));
+  return kj::joinPromises(done.releaseAsArray()).then([self = shared_from_this()] {
+    self->node_ = 0;
+    self->events_.forget();
+    self->actors_.clear();
+    self->ended_.clear();
+    self->ended_processes_.clear();
+    self->endings_.clear();
+  });
+}
+
 kj::Promise<void> AgentState::end_all(const std::string& reason) {
   stopping_ = true;
   log(Level::info, "ending the node's processes: " + reason);
@@ -229,6 +292,7 @@ kj::Promise<void> AgentState::end_all(const std::string& reason) {
   auto self = shared_from_this();
   return kj::joinPromises(done.releaseAsArray()).then([self] {
     self->events_.disconnect();
+    self->events_.forget();
     self->membership_ = nullptr;
     self->loop_.post([self] {
       self->jobs_.clear();
@@ -246,9 +310,9 @@ Result<std::string> AgentState::logs(std::uint64_t job, std::uint64_t process, s
   return LogFile(path).tail(prefix, lines);
 }
 
-wire::Session::Client AgentState::register_worker(std::uint64_t process, wire::Worker::Client worker,
-                                                  wire::JobClient::Client client, std::uint64_t fingerprint,
-                                                  std::uint64_t& job) {
+void AgentState::register_worker(std::uint64_t process, wire::Worker::Client worker,
+                                 wire::JobClient::Client client, std::uint64_t fingerprint,
+                                 std::uint64_t& job) {
   auto at = workers_.find(process);
   if (at == workers_.end() || at->second->dying() ||
       at->second->phase() == WorkerProcess::Phase::registered) {
@@ -270,19 +334,23 @@ wire::Session::Client AgentState::register_worker(std::uint64_t process, wire::W
     self->kill(error);
     kj::throwFatalException(kj_exception(error));
   }
+  if (stopping_) kj::throwFatalException(kj_exception(Error(ErrorKind::unavailable, "the node is ending")));
   job = self->job;
-  KJ_IF_MAYBE (membership, membership_) {
-    auto request = membership->workerSessionRequest();
-    request.setProcess(process);
-    request.setClient(kj::mv(client));
-    auto session = request.send().getSession();  // usable at once; its calls follow the request
-    // Placements leave after the answer to this call.
-    loop_.spawn("registering a worker", kj::evalLast([self, worker = kj::mv(worker)]() mutable {
-                  if (!self->over()) self->registered(kj::mv(worker));
-                }));
-    return session;
-  }
-  kj::throwFatalException(kj_exception(Error(ErrorKind::unavailable, "the node is ending")));
+  self->client = kj::mv(client);
+  // Placements and its session leave after the answer to this call.
+  loop_.spawn("registering a worker",
+              kj::evalLast([this, alive = weak_from_this(), self, worker = kj::mv(worker)]() mutable {
+                if (alive.expired() || self->over()) return;
+                self->registered(kj::mv(worker));
+                open_session(*self);
+              }));
+}
+
+void AgentState::tell_alive(std::uint64_t actor, const ActorPlace& place) {
+  auto worker = workers_.find(place.process);
+  if (!place.lane || worker == workers_.end() || !worker->second->endpoint) return;
+  events_.actor_alive(actor, place.incarnation,
+                      worker->second->endpoint->getRoot<wire::Endpoint>().asReader(), *place.lane);
 }
 
 void AgentState::worker_report(std::uint64_t process, capnp::List<wire::NodeEvent>::Reader events) {
@@ -291,10 +359,18 @@ void AgentState::worker_report(std::uint64_t process, capnp::List<wire::NodeEven
   auto worker = at->second;
   events_.forward(events);
   for (auto event : events) {
-    if (event.which() != wire::NodeEvent::ACTOR_FAILED) continue;
-    auto of = event.getActorFailed().getOf();
+    bool failed = event.which() == wire::NodeEvent::ACTOR_FAILED;
+    if (!failed && event.which() != wire::NodeEvent::ACTOR_ALIVE) continue;
+    auto of = failed ? event.getActorFailed().getOf() : event.getActorAlive().getOf();
     auto known = actors_.find(of.getActor());
     if (known == actors_.end() || known->second.incarnation != of.getIncarnation()) continue;
+    if (!failed) {
+      auto endpoint = event.getActorAlive().getEndpoint();
+      known->second.lane = endpoint.getLane();
+      worker->keep(endpoint);
+      continue;
+    }
+    remember_end(of.getActor(), of.getIncarnation());
     actors_.erase(known);
     worker->actors.erase(of.getActor());
     // Its process has nothing left to do.
@@ -306,12 +382,15 @@ void AgentState::worker_ended(WorkerProcess& worker, const Error& how) {
   auto keep = worker.shared_from_this();
   for (auto [actor, incarnation] : worker.actors) {
     auto at = actors_.find(actor);
-    if (at != actors_.end() && at->second.process == worker.process) actors_.erase(at);
+    if (at == actors_.end() || at->second.process != worker.process) continue;
+    remember_end(actor, incarnation);
+    actors_.erase(at);
   }
   workers_.erase(worker.process);
   events_.dropped(worker.job, worker.process, worker.limit.take_dropped());
   Error error = how;
   error.node = {node_};
+  ended_processes_[worker.process] = events_.next_report();
   events_.process_ended(worker.process, error);
 }
 

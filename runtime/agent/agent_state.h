@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -24,21 +25,27 @@ class AgentState : public std::enable_shared_from_this<AgentState> {
 
   // Makes the folders. Before anything else.
   Result<void> prepare();
-  void joined(wire::Membership::Client membership);
+  // What the head orders waits for the node's number; what it is told waits for joined().
   void named(std::uint64_t node, std::string name);
   kj::Promise<void> when_named() { return named_.addBranch(); }
+  bool is_named() const { return is_named_; }
+  void joined(wire::Membership::Client membership);
+  // The head is away: workers go on, and what happens is kept for the next one.
+  void head_lost();
+  std::vector<std::uint64_t> job_ids() const;
 
   void start_job(JobDescription job);
   void place(capnp::List<wire::Placement>::Reader placements);
   kj::Promise<void> destroy(capnp::List<wire::Incarnation>::Reader actors);
   kj::Promise<void> end_job(std::uint64_t job);
+  // Ends all workers and forgets them; the node may then get new ones.
+  kj::Promise<void> end_workers(const std::string& reason);
   kj::Promise<void> end_all(const std::string& reason);  // no new work from then on
   Result<std::string> logs(std::uint64_t job, std::uint64_t process, std::uint32_t lines);
 
   // A worker's own requests.
-  wire::Session::Client register_worker(std::uint64_t process, wire::Worker::Client worker,
-                                        wire::JobClient::Client client, std::uint64_t fingerprint,
-                                        std::uint64_t& job);
+  void register_worker(std::uint64_t process, wire::Worker::Client worker, wire::JobClient::Client client,
+                       std::uint64_t fingerprint, std::uint64_t& job);
   void worker_report(std::uint64_t process, capnp::List<wire::NodeEvent>::Reader events);
 
   void tell_of_dropped_lines();
@@ -50,7 +57,18 @@ class AgentState : public std::enable_shared_from_this<AgentState> {
   struct ActorPlace {
     std::uint32_t incarnation;
     std::uint64_t process;
+    std::optional<std::uint16_t> lane = {};  // once it is alive
   };
+  // An incarnation that has ended here, until the head has written that down: it must not begin again when a
+  // head that does not know yet orders it once more.
+  struct Ended {
+    std::uint64_t report, actor;
+    std::uint32_t incarnation;
+  };
+  void remember_end(std::uint64_t actor, std::uint32_t incarnation);
+  void recorded(std::uint64_t report);  // it and all before it
+  void tell_alive(std::uint64_t actor, const ActorPlace& place);
+  void open_session(WorkerProcess& worker);
   WorkerProcess& worker_for(wire::Placement::Reader placement, Job& job);
   WorkerStart parameters_of(const WorkerProcess& worker) const;
   void line(WorkerProcess& worker, std::string_view text);
@@ -67,10 +85,14 @@ class AgentState : public std::enable_shared_from_this<AgentState> {
   std::uint64_t node_ = 0;
   std::string name_;
   bool stopping_ = false;
+  bool is_named_ = false;
   bool flush_posted_ = false;
   std::unordered_map<std::uint64_t, std::unique_ptr<Job>> jobs_;
   std::unordered_map<std::uint64_t, std::shared_ptr<WorkerProcess>> workers_;
   std::unordered_map<std::uint64_t, ActorPlace> actors_;
+  std::unordered_map<std::uint64_t, std::uint32_t> ended_;  // → incarnation
+  std::unordered_map<std::uint64_t, std::uint64_t> ended_processes_;  // → report; commands may still name them
+  std::deque<Ended> endings_;                               // in the order of their reports
   std::deque<std::string> old_logs_;
   EventQueue events_;
   kj::Maybe<wire::Membership::Client> membership_;

@@ -1,6 +1,6 @@
 #include "runtime/agent/event_queue.h"
 
-#include <utility>
+#include <algorithm>
 
 #include "core/base/fault_point.h"
 #include "core/base/log.h"
@@ -16,12 +16,17 @@ constexpr auto kLate = 50 * kj::MILLISECONDS;
 }  // namespace
 
 void EventQueue::connect(wire::Membership::Client membership) {
+  ++connection_;
+  on_their_way_ = 0;
+  for (Report& report : reports_) report.sent = false;
   membership_ = kj::mv(membership);
   flush_later();
 }
 
-void EventQueue::disconnect() {
-  membership_ = nullptr;
+void EventQueue::disconnect() { membership_ = nullptr; }
+
+void EventQueue::forget() {
+  reports_.clear();
   events_.clear();
   arena_.reset();
   output_.clear();
@@ -41,6 +46,16 @@ void EventQueue::forward(capnp::List<wire::NodeEvent>::Reader events) {
   flush_later();
 }
 
+void EventQueue::actor_alive(std::uint64_t actor, std::uint32_t incarnation, wire::Endpoint::Reader where,
+                             std::uint16_t lane) {
+  auto alive = add().initActorAlive();
+  auto of = alive.initOf();
+  of.setActor(actor);
+  of.setIncarnation(incarnation);
+  alive.setEndpoint(where);
+  alive.getEndpoint().setLane(lane);
+}
+
 void EventQueue::actor_failed(std::uint64_t actor, std::uint32_t incarnation, const Error& why) {
   auto failed = add().initActorFailed();
   auto of = failed.initOf();
@@ -50,8 +65,6 @@ void EventQueue::actor_failed(std::uint64_t actor, std::uint32_t incarnation, co
 }
 
 void EventQueue::process_ended(std::uint64_t process, const Error& how) {
-  unheard_.insert(process);
-  ended_.push_back(process);
   auto ended = add().initProcessEnded();
   ended.setProcess(process);
   write_failure(ended.initFailure(), how);
@@ -90,65 +103,102 @@ void EventQueue::flush_later() {
   });
 }
 
+void EventQueue::close_report() {
+  if (events_.empty()) return;
+  reports_.push_back({next_report_++, std::move(arena_), std::move(events_), false});
+  events_.clear();
+}
+
 void EventQueue::flush() {
-  KJ_IF_MAYBE (membership, membership_) {
-    if (on_their_way_ >= kMostOnTheirWay || (events_.empty() && output_.empty())) return;
-    crash_before_report.crash(&loop_);
-    if (report_late.fires()) {
-      loop_.spawn("a late report",
-                  loop_.timer().afterDelay(kLate).then([this, alive = std::weak_ptr<int>(alive_)] {
-                    if (!alive.expired()) flush();
-                  }));
-      return;
-    }
+  if (membership_ == nullptr) return;
+  if (!events_.empty()) crash_before_report.crash(&loop_);
+  if (!events_.empty() && report_late.fires()) {
+    loop_.spawn("a late report",
+                loop_.timer().afterDelay(kLate).then([this, alive = std::weak_ptr<int>(alive_)] {
+                  if (!alive.expired()) flush();
+                }));
+    return;
+  }
+  while (on_their_way_ < kMostOnTheirWay) {
     // Output first: the driver reads a worker's last words before it hears of its end.
     std::size_t outputs = 0, lines = 0;
     while (outputs < output_.size() && lines < kMostLinesAMessage) lines += output_[outputs++].lines.size();
-    bool all = outputs == output_.size();
-    std::vector<std::uint64_t> told;
-    auto request = membership->reportRequest();
-    auto list = request.initEvents(static_cast<unsigned>(outputs + (all ? events_.size() : 0)));
-    unsigned at = 0;
-    for (; at < outputs; ++at) {
-      auto to = list[at].initOutput();
-      to.setJob(output_[at].job);
-      to.setProcess(output_[at].process);
-      to.setDropped(output_[at].dropped);
-      auto texts = to.initLines(static_cast<unsigned>(output_[at].lines.size()));
-      for (unsigned i = 0; i < texts.size(); ++i) texts.set(i, output_[at].lines[i].c_str());
+    Report* report = nullptr;
+    if (outputs == output_.size()) {
+      auto next = std::find_if(reports_.begin(), reports_.end(), [](const Report& one) { return !one.sent; });
+      if (next == reports_.end()) {
+        close_report();
+        if (!reports_.empty() && !reports_.back().sent) report = &reports_.back();
+      } else {
+        report = &*next;
+      }
     }
-    output_.erase(output_.begin(), output_.begin() + static_cast<std::ptrdiff_t>(outputs));
+    if (outputs == 0 && report == nullptr) return;
     lines_ -= lines;
-    if (all) {
-      for (auto& event : events_) list.setWithCaveats(at++, event.getReader());
-      events_.clear();
-      arena_.reset();
-      told = std::exchange(ended_, {});
-    }
-    if (report_twice.fires()) {
-      auto again = membership->reportRequest();
-      again.setEvents(request.getEvents().asReader());
-      loop_.spawn("report to the head", again.send().ignoreResult());
-    }
-    ++on_their_way_;
-    auto after = [this, alive = std::weak_ptr<int>(alive_)] {
-      if (alive.expired()) return;
-      --on_their_way_;
-      if (!events_.empty() || !output_.empty()) flush_later();
-    };
-    loop_.spawn("report to the head",
-                request.send().ignoreResult().then(
-                    [this, after, told = std::move(told), alive = std::weak_ptr<int>(alive_)] {
-                      after();
-                      if (alive.expired()) return;
-                      for (auto process : told) unheard_.erase(process);
-                    },
-                    [after](kj::Exception&& e) {
-                      after();
-                      kj::throwFatalException(kj::mv(e));
-                    }));
-    if (!all) flush_later();
+    send(outputs, report);
   }
+}
+
+void EventQueue::send(std::size_t outputs, Report* report) {
+  auto request = KJ_ASSERT_NONNULL(membership_).reportRequest();
+  auto list =
+      request.initEvents(static_cast<unsigned>(outputs + (report != nullptr ? report->events.size() : 0)));
+  unsigned at = 0;
+  for (; at < outputs; ++at) {
+    auto to = list[at].initOutput();
+    to.setJob(output_[at].job);
+    to.setProcess(output_[at].process);
+    to.setDropped(output_[at].dropped);
+    auto texts = to.initLines(static_cast<unsigned>(output_[at].lines.size()));
+    for (unsigned i = 0; i < texts.size(); ++i) texts.set(i, output_[at].lines[i].c_str());
+  }
+  output_.erase(output_.begin(), output_.begin() + static_cast<std::ptrdiff_t>(outputs));
+  std::uint64_t number = 0;
+  if (report != nullptr) {
+    for (auto& event : report->events) list.setWithCaveats(at++, event.getReader());
+    report->sent = true;
+    number = report->number;
+  }
+  if (report_twice.fires()) {
+    auto again = KJ_ASSERT_NONNULL(membership_).reportRequest();
+    again.setEvents(request.getEvents().asReader());
+    loop_.spawn("report to the head", again.send().ignoreResult());
+  }
+  ++on_their_way_;
+  std::weak_ptr<int> alive = alive_;
+  std::uint64_t connection = connection_;
+  loop_.spawn("report to the head", request.send().ignoreResult().then(
+                                        [this, alive, connection, number] {
+                                          if (!alive.expired()) answered(connection, number, true);
+                                        },
+                                        [this, alive, connection, number](kj::Exception&& failure) {
+                                          if (alive.expired()) return;
+                                          answered(connection, number, false);
+                                          // With the connection gone, the agent sees to it.
+                                          if (!connection_lost(failure))
+                                            kj::throwFatalException(kj::mv(failure));
+                                        }));
+}
+
+void EventQueue::answered(std::uint64_t connection, std::uint64_t number, bool recorded) {
+  if (recorded && number != 0) {
+    while (!reports_.empty() && reports_.front().number <= number) reports_.pop_front();
+    recorded_(number);
+  }
+  if (connection != connection_) return;
+  --on_their_way_;
+  if (!recorded && number != 0) {
+    // The store was away for longer than the head waits.
+    for (Report& report : reports_) {
+      if (report.number == number) report.sent = false;
+    }
+    auto alive = std::weak_ptr<int>(alive_);
+    loop_.spawn("repeating a report", loop_.timer().afterDelay(kRepeat).then([this, alive] {
+      if (!alive.expired()) flush_later();
+    }));
+    return;
+  }
+  if (!events_.empty() || !output_.empty() || !reports_.empty()) flush_later();
 }
 
 }  // namespace troupe

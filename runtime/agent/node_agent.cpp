@@ -18,8 +18,8 @@ constexpr int kMostBeats = 20;
 
 FaultPoint beat_lost("agent.heartbeat.lose_request");
 
-void write_info(wire::NodeInfo::Builder to, const NodeAgent::Options& options) {
-  to.setName(options.name.c_str());
+void write_info(wire::NodeInfo::Builder to, const NodeAgent::Options& options, const std::string& name) {
+  to.setName(name.c_str());
   to.setHostId(options.host_id.c_str());
   to.setPid(options.pid);
   to.setAddress(options.tcp_host.c_str());
@@ -58,29 +58,94 @@ NodeAgent::~NodeAgent() noexcept(false) {
 kj::Promise<void> NodeAgent::join(kj::Own<RpcConnection> connection) {
   if (auto ready = state_->prepare(); !ready) return kj_exception(ready.error());
   if (state_->options().reaps_orphans) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  return enter(kj::mv(connection)).then([this] { loop_.spawn("heartbeat", beat()); });
+}
+
+kj::Promise<void> NodeAgent::enter(kj::Own<RpcConnection> connection) {
+  std::uint64_t number = ++connection_;
   auto lost = connection->on_disconnect();
   auto& to_head = *connection;
   head_ = kj::mv(connection);
   std::weak_ptr<AgentState> alive = state_;
-  loop_.spawn("watching the head", lost.then([this, alive] {
-    if (alive.expired()) return;
-    finish(kj_exception(Error(ErrorKind::unavailable, "the connection to the head has ended")),
-           "the head is gone");
+  loop_.spawn("watching the head", lost.then([this, alive, number] {
+    if (alive.expired() || number != connection_) return;
+    head_lost(Error(ErrorKind::unavailable, "the connection to the head has ended"), false);
   }));
   auto request = to_head.bootstrap().castAs<wire::Head>().joinRequest();
-  write_info(request.initInfo(), state_->options());
+  write_info(request.initInfo(), state_->options(), state_->name());
+  auto jobs = state_->job_ids();
+  auto list = request.initJobs(static_cast<unsigned>(jobs.size()));
+  for (unsigned i = 0; i < list.size(); ++i) list.set(i, jobs[i]);
   request.setAgent(kj::heap<AgentServant>(alive, [this, alive](const std::string& reason) {
     if (!alive.expired()) stop(reason);
   }));
-  auto answer = request.send();
-  // The head's commands may come before the answer's continuation runs.
-  auto membership = answer.getMembership();
-  state_->joined(membership);
-  membership_ = kj::mv(membership);
-  return answer.then([this](auto&& result) {
-    state_->named(result.getNode(), std::string(result.getName().cStr()));
-    loop_.spawn("heartbeat", beat());
+  return request.send().then([this, alive, number](auto&& result) -> kj::Promise<void> {
+    if (alive.expired() || number != connection_) return kj::READY_NOW;
+    return entered(result.getNode(), result.getName().cStr(), result.getMembership());
   });
+}
+
+// The head's commands, which may have come already, wait in the servants until the node is named.
+kj::Promise<void> NodeAgent::entered(std::uint64_t node, std::string name,
+                                     wire::Membership::Client membership) {
+  std::uint64_t number = connection_;
+  kj::Promise<void> ready = kj::READY_NOW;
+  if (state_->node() != 0 && state_->node() != node) {
+    ready = state_->end_workers("the head has declared this node lost");
+  }
+  return ready.then([this, alive = std::weak_ptr<AgentState>(state_), number, node, name = std::move(name),
+                     membership = kj::mv(membership)]() mutable {
+    if (alive.expired() || number != connection_ || finishing_) return;
+    membership_ = membership;
+    beats_ = 0;
+    if (connection_ > 1) log(Level::info, "joined the head again, as " + name);
+    state_->named(node, std::move(name));
+    state_->joined(kj::mv(membership));
+  });
+}
+
+void NodeAgent::head_lost(const Error& why, bool fenced) {
+  if (finishing_) return;
+  ++connection_;
+  state_->head_lost();
+  // A turn later: this may run on behalf of the connection that is dropped here.
+  loop_.spawn("leaving the head",
+              kj::evalLast([head = kj::mv(head_), membership = kj::mv(membership_)]() mutable {
+                membership = nullptr;
+                head = nullptr;
+              }));
+  head_ = nullptr;
+  membership_ = nullptr;
+  if (!state_->options().reconnect) return finish(kj_exception(why), "the head is gone");
+  log(Level::warning, why.message + "; looking for the head");
+  auto until = loop_.timer().now() + state_->options().head_patience;
+  if (!fenced) return look_for_head(why, until);
+  std::weak_ptr<AgentState> alive = state_;
+  loop_.spawn("ending what was declared lost",
+              state_->end_workers(why.message).then([this, alive, why, until] {
+                if (!alive.expired()) look_for_head(why, until);
+              }));
+}
+
+void NodeAgent::look_for_head(const Error& why, kj::TimePoint until) {
+  if (finishing_) return;
+  std::uint64_t search = ++search_;  // what an earlier one still brings is of no interest
+  std::weak_ptr<AgentState> alive = state_;
+  if (loop_.timer().now() >= until) {
+    return finish(kj_exception(Error(why.kind, why.message + ", and none was found since")),
+                  "the head is gone");
+  }
+  auto attempt = state_->options().reconnect().then(
+      [this, alive, search](kj::Own<RpcConnection> head) -> kj::Promise<void> {
+        if (alive.expired() || finishing_ || search != search_) return kj::READY_NOW;
+        return enter(kj::mv(head));
+      });
+  loop_.spawn("joining again",
+              attempt.catch_([this, alive, why, until, search](kj::Exception&&) -> kj::Promise<void> {
+                return loop_.timer().afterDelay(kRetry).then([this, alive, why, until, search] {
+                  if (!alive.expired() && search == search_) look_for_head(why, until);
+                });
+              }));
 }
 
 kj::Promise<void> NodeAgent::beat() {
@@ -91,14 +156,15 @@ kj::Promise<void> NodeAgent::beat() {
     KJ_IF_MAYBE (membership, membership_) {
       if (beats_ < kMostBeats && !beat_lost.fires()) {
         ++beats_;
-        auto answered = [this, alive] {
-          if (!alive.expired()) --beats_;
+        std::uint64_t number = connection_;
+        auto answered = [this, alive, number] {
+          if (!alive.expired() && number == connection_) --beats_;
         };
-        auto refused = [this, alive, answered](kj::Exception&& failure) {
+        auto refused = [this, alive, answered, number](kj::Exception&& failure) {
           answered();
           // Declared lost, its actors run elsewhere by now: nothing may go on here.
-          if (!alive.expired() && error_of(failure).kind == ErrorKind::not_found) {
-            finish(kj::mv(failure), "the head has declared this node lost");
+          if (!alive.expired() && number == connection_ && error_of(failure).kind == ErrorKind::not_found) {
+            head_lost(Error(ErrorKind::unavailable, "the head has declared this node lost"), true);
           }
         };
         loop_.spawn("heartbeat", membership->heartbeatRequest().send().ignoreResult().then(kj::cp(answered),

@@ -1,10 +1,16 @@
 // The node agent: joins the head, starts and reaps the workers of this node, passes their sessions and output
 // on.
 //
+// When its head is lost, the workers go on and the agent looks for the head again, wherever that may be by
+// then. If the head knows it still, nothing was lost; if it was declared lost meanwhile, its workers are
+// ended at once, since their actors may run elsewhere, and it joins as a new node. Without a head for longer
+// than its patience it ends itself and its workers.
+//
 // Owner: the node command. Thread: the control thread. Lifetime: after the loop, before it is destroyed;
 // dropping it ends every process it started, without waiting. Errors reach join() and ended().
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -35,8 +41,12 @@ class NodeAgent {
     std::string host_id;
     int pid = 0;
     Starter::Factory starter;
+    // One attempt to reach the head again; none: the agent ends with its head.
+    std::function<kj::Promise<kj::Own<RpcConnection>>()> reconnect;
+    kj::Duration head_patience = 10 * kj::MINUTES;
   };
-  static constexpr auto kHeartbeat = 500 * kj::MILLISECONDS;
+  static constexpr auto kHeartbeat = 150 * kj::MILLISECONDS;
+  static constexpr auto kRetry = 100 * kj::MILLISECONDS;
 
   NodeAgent(ControlLoop& loop, Options options);  // of this machine and process, with workers of a zygote
   NodeAgent(Executor& loop, Options options);
@@ -57,6 +67,10 @@ class NodeAgent {
   const std::string& name() const;
 
  private:
+  kj::Promise<void> enter(kj::Own<RpcConnection> head);
+  kj::Promise<void> entered(std::uint64_t node, std::string name, wire::Membership::Client membership);
+  void head_lost(const Error& why, bool fenced);
+  void look_for_head(const Error& why, kj::TimePoint until);
   void finish(kj::Maybe<kj::Exception> failure, const std::string& reason);
   kj::Promise<void> beat();
 
@@ -66,7 +80,9 @@ class NodeAgent {
   kj::Promise<void> ended_;
   kj::Maybe<kj::Own<RpcConnection>> head_;
   kj::Maybe<wire::Membership::Client> membership_;
-  int beats_ = 0;  // not yet answered
+  std::uint64_t connection_ = 0;  // number of the current one
+  std::uint64_t search_ = 0;      // number of the newest attempt to find the head
+  int beats_ = 0;                 // not yet answered
   bool finishing_ = false;
 };
 

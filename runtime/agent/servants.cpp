@@ -18,6 +18,15 @@ std::string text(capnp::Text::Reader from) { return std::string(from.cStr(), fro
 
 }  // namespace
 
+// Commands may overtake the answer to the agent's own join. Those of a head that is lost before it is named
+// fail.
+template <class F>
+kj::Promise<void> AgentServant::once_named(F&& run) {
+  auto state = locked(state_);
+  if (state->is_named()) return run();
+  return state->when_named().then(kj::fwd<F>(run));
+}
+
 kj::Promise<void> AgentServant::startJob(StartJobContext context) {
   auto info = context.getParams().getInfo();
   JobDescription job;
@@ -28,27 +37,27 @@ kj::Promise<void> AgentServant::startJob(StartJobContext context) {
   job.fingerprint = info.getFingerprint();
   for (auto argument : info.getArguments()) job.arguments.push_back(text(argument));
   for (auto variable : info.getEnvironment()) job.environment.push_back(text(variable));
-  locked(state_)->start_job(std::move(job));
-  return kj::READY_NOW;
+  return once_named([this, job = std::move(job)]() mutable {
+    locked(state_)->start_job(std::move(job));
+    return kj::Promise<void>(kj::READY_NOW);
+  });
 }
 
 kj::Promise<void> AgentServant::place(PlaceContext context) {
-  auto state = locked(state_);
-  if (state->node() != 0) {
-    state->place(context.getParams().getPlacements());
-    return kj::READY_NOW;
-  }
-  // It overtook the answer to the agent's own join.
-  return state->when_named().then(
-      [state, context]() mutable { state->place(context.getParams().getPlacements()); });
+  return once_named([this, context]() mutable {
+    locked(state_)->place(context.getParams().getPlacements());
+    return kj::Promise<void>(kj::READY_NOW);
+  });
 }
 
 kj::Promise<void> AgentServant::destroy(DestroyContext context) {
-  return locked(state_)->destroy(context.getParams().getActors());
+  return once_named(
+      [this, context]() mutable { return locked(state_)->destroy(context.getParams().getActors()); });
 }
 
 kj::Promise<void> AgentServant::endJob(EndJobContext context) {
-  return locked(state_)->end_job(context.getParams().getJob());
+  return once_named(
+      [this, context]() mutable { return locked(state_)->end_job(context.getParams().getJob()); });
 }
 
 kj::Promise<void> AgentServant::shutdown(ShutdownContext context) {
@@ -68,11 +77,9 @@ kj::Promise<void> AgentServant::logs(LogsContext context) {
 kj::Promise<void> WorkerHostServant::register_(RegisterContext context) {
   auto params = context.getParams();
   std::uint64_t job = 0;
-  auto session = locked(state_)->register_worker(process_, params.getWorker(), params.getClient(),
-                                                 params.getFingerprint(), job);
-  auto results = context.getResults();
-  results.setSession(kj::mv(session));
-  results.setJob(job);
+  locked(state_)->register_worker(process_, params.getWorker(), params.getClient(), params.getFingerprint(),
+                                  job);
+  context.getResults().setJob(job);
   return kj::READY_NOW;
 }
 

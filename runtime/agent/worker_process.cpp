@@ -73,6 +73,20 @@ void WorkerProcess::registered(wire::Worker::Client worker) {
   send_places();
 }
 
+void WorkerProcess::new_session(wire::Session::Client session) {
+  KJ_IF_MAYBE (worker, worker_) {
+    auto request = worker->newSessionRequest();
+    request.setSession(kj::mv(session));
+    loop_.spawn("telling a worker of its session", request.send().ignoreResult());
+  }
+}
+
+void WorkerProcess::keep(wire::Endpoint::Reader where) {
+  if (endpoint) return;
+  endpoint = std::make_unique<capnp::MallocMessageBuilder>(64);
+  endpoint->setRoot(where);
+}
+
 void WorkerProcess::place(const std::vector<wire::Placement::Reader>& placements) {
   for (auto one : placements) actors[one.getSpec().getActor()] = one.getIncarnation();
   KJ_IF_MAYBE (worker, worker_) {
@@ -186,6 +200,7 @@ void WorkerProcess::finish() {
     self->out_.reset();
     self->err_.reset();
     self->worker_ = nullptr;
+    self->client = nullptr;
     self->channel_ = nullptr;
   });
   on_end_(*this, how);

@@ -44,6 +44,8 @@ class WorkerProcess : public std::enable_shared_from_this<WorkerProcess> {
   LineLimit limit{200};
   std::unordered_map<std::uint64_t, std::uint32_t> actors;  // → incarnation
   std::function<void(pid_t)> kill_group;                    // set by the job
+  kj::Maybe<wire::JobClient::Client> client;              // once registered: what its session is opened with
+  std::unique_ptr<capnp::MallocMessageBuilder> endpoint;  // a wire::Endpoint, once an actor of it is alive
 
   Phase phase() const { return phase_; }
   pid_t pid() const { return pid_; }
@@ -53,6 +55,8 @@ class WorkerProcess : public std::enable_shared_from_this<WorkerProcess> {
   void launched(Starter::Ends ends, wire::WorkerHost::Client host);
   void started(pid_t pid);
   void registered(wire::Worker::Client worker);
+  void new_session(wire::Session::Client session);
+  void keep(wire::Endpoint::Reader where);  // the first one: they differ in the lane only
 
   // Sends the placement on, now or when the worker has registered.
   void place(const std::vector<wire::Placement::Reader>& placements);

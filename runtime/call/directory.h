@@ -44,6 +44,9 @@ class Directory {
   // Answers with lane.routes().linked(place, link or error).
   virtual void connect(std::shared_ptr<const Place> place, Lane& lane) = 0;
 
+  // A caller here has got the error that says that the actor is dead.
+  virtual void observed(ActorId) {}
+
   virtual ProcessId self() const = 0;
   virtual Lane* lane_at(std::uint16_t index) = 0;  // of this process, null when there is none
 };

@@ -204,6 +204,16 @@ void Peer::on_reply(const FrameView& view) {
   lane_.routes().call_ended(route);
 }
 
+std::vector<Ref<CallState>> Peer::in_flight_of(const Route& route) const {
+  std::vector<Ref<CallState>> out;
+  for (const Slot& slot : slots_) {
+    if (slot.state && slot.route == &route) out.push_back(slot.state);
+  }
+  std::sort(out.begin(), out.end(),
+            [](const auto& a, const auto& b) { return a->in_flight.call < b->in_flight.call; });
+  return out;
+}
+
 std::vector<std::pair<std::uint64_t, Ref<CallState>>> Peer::take_in_flight() {
   std::vector<std::pair<std::uint64_t, Ref<CallState>>> out;
   for (Slot& slot : slots_) {

@@ -45,8 +45,10 @@ class Peer final : private Link::Sink {
   bool flush_is_cheap() const { return cheap_; }
   std::uint32_t in_flight() const { return in_flight_; }
   std::size_t backlog() const { return link_->backlog(); }
-  void lost();                            // the link has closed and was taken out of the lane
-  void shutdown(const std::string& why);  // the lane ends
+  void lost();  // the link has closed and was taken out of the lane
+  void drop(const std::string& why) { link_->close(why); }  // what it still brings is not listened to
+  const Place& place() const { return place_; }             // of a calling peer
+  void shutdown(const std::string& why);                    // the lane ends
 
   // ---- caller ----
   // False: the link is ending and took nothing; its loss will be told soon, and the call may wait for that.
@@ -54,6 +56,7 @@ class Peer final : private Link::Sink {
             std::span<const Hop> chain, CallState* state);
   void abandon(CallState& state);  // takes it out and tells the callee
   void grant(const CallState& state, std::uint32_t credit);
+  std::vector<Ref<CallState>> in_flight_of(const Route& route) const;  // oldest first
   // All calls in flight, oldest first; the table is empty afterwards.
   std::vector<std::pair<std::uint64_t, Ref<CallState>>> take_in_flight();
 

@@ -9,6 +9,11 @@
 #include "runtime/lane/lane.h"
 
 namespace troupe {
+namespace {
+
+constexpr std::size_t kFramesPerRead = 512;
+
+}  // namespace
 
 void make_chain(HopList& out, std::uint64_t call_number) {
   out.clear();
@@ -81,7 +86,10 @@ void RouteTable::submit(Route& route, CallSource& source, const CallRequest& req
     return;
   }
   if (route.state == Route::dead) {
-    if (state != nullptr) state->fail(died_error(route.actor, route.incarnation, route.death.get()));
+    if (state != nullptr) {
+      observe_death(route);
+      state->fail(died_error(route.actor, route.incarnation, route.death.get()));
+    }
     return;
   }
   auto call = std::make_unique<QueuedCall>();
@@ -112,7 +120,10 @@ void RouteTable::submit_encoded(Route& route, std::unique_ptr<QueuedCall> call) 
     if (call->request.deadline != 0) lane_.set_deadline(*state, call->request.deadline);
   }
   if (route.state == Route::dead) {
-    if (state != nullptr) state->fail(died_error(route.actor, route.incarnation, route.death.get()));
+    if (state != nullptr) {
+      observe_death(route);
+      state->fail(died_error(route.actor, route.incarnation, route.death.get()));
+    }
   } else if ((route.state == Route::open || route.state == Route::local) && send(route, *call)) {
     if (state != nullptr && !state->done() && call->request.retries > 0) {
       Ref<CallState> holder = std::move(call->state);
@@ -254,6 +265,9 @@ void RouteTable::learn(const ActorNews& news) {
     route.state = Route::dead;
     route.incarnation = std::max(route.incarnation, news.incarnation);
     route.death = news.failure;
+    bool heard = !route.orphans.empty();
+    for (auto& call : route.waiting) heard |= call->state && !call->state->done();
+    if (heard) observe_death(route);
     fail_orphans(route, true, news.failure.get());
     fail_waiting(route, died_error(route.actor, route.incarnation, news.failure.get()));
     forget_if_unused(route);
@@ -357,6 +371,40 @@ void RouteTable::requeue(Route& route, CallState& state) {
   route.waiting.insert(later, std::move(call));
 }
 
+// A call in flight whose incarnation ended: again in its old place if it may be repeated, else it waits for
+// the head's word.
+void RouteTable::cut_off(Route& route, Ref<CallState> state) {
+  if (state->done()) return;
+  state->in_flight.peer = nullptr;
+  if (state->in_flight.retained && state->in_flight.retained->request.retries > 0)
+    requeue(route, *state);
+  else
+    route.orphans.push_back(std::move(state));
+}
+
+void RouteTable::incarnation_over(ActorId actor, std::uint32_t incarnation) {
+  auto at = routes_.find(actor);
+  if (at == routes_.end() || at->second->state != Route::open || at->second->incarnation > incarnation)
+    return;
+  Route& route = *at->second;
+  ++route.handles;  // replies must not take the route with them
+  Peer& peer = *route.peer;
+  while (peer.receive(kFramesPerRead) > 0) {
+  }
+  if (route.state == Route::open && route.peer == &peer) {
+    for (auto& state : peer.in_flight_of(route)) {
+      peer.abandon(*state);
+      cut_off(route, std::move(state));
+    }
+    route.peer = nullptr;
+    route.ended = std::max(route.ended, route.incarnation);
+    route.state = Route::unknown;
+    if (!route.waiting.empty() || !route.orphans.empty()) ask(route);
+  }
+  --route.handles;
+  forget_if_unused(route);
+}
+
 void RouteTable::gone(ActorId actor, std::uint32_t incarnation, Ref<CallState> state, const Error& why) {
   auto at = routes_.find(actor);
   if (at == routes_.end()) {
@@ -388,12 +436,7 @@ void RouteTable::link_lost(Peer& peer, const std::string& reason) {
   for (auto& [call, state] : peer.take_in_flight()) {
     Route& route = of(state->in_flight.target);
     --route.in_flight;
-    if (state->done()) continue;
-    state->in_flight.peer = nullptr;
-    if (state->in_flight.retained && state->in_flight.retained->request.retries > 0)
-      requeue(route, *state);
-    else
-      route.orphans.push_back(std::move(state));
+    cut_off(route, std::move(state));
   }
   std::vector<ActorId> affected;
   for (auto& [actor, route] : routes_) {
@@ -412,9 +455,21 @@ void RouteTable::link_lost(Peer& peer, const std::string& reason) {
   (void)reason;
 }
 
+void RouteTable::node_lost(NodeId node) {
+  for (auto& [key, entry] : links_) {
+    if (entry.peer == nullptr || entry.peer->place().node != node) continue;
+    entry.peer->drop("node " + to_string(node) + " was declared lost");
+    lane_.peer_busy(*entry.peer);  // the next turn takes it out
+  }
+}
+
 void RouteTable::call_ended(Route& route) {
   --route.in_flight;
   if (route.dropped) forget_if_unused(route);
+}
+
+void RouteTable::observe_death(Route& route) {
+  if (!std::exchange(route.observed, true)) lane_.directory().observed(route.actor);
 }
 
 void RouteTable::fail_waiting(Route& route, const Error& why) {

@@ -71,6 +71,7 @@ struct Route {
   Peer* peer = nullptr;
   Lane* local_lane = nullptr;
   const ClassTable* local_table = nullptr;
+  bool observed = false;  // a caller has got the news of its death
   std::vector<std::unique_ptr<QueuedCall>> waiting;
   std::vector<Ref<CallState>> orphans;  // were in flight, wait for the verdict
   std::shared_ptr<const Error> death;
@@ -106,6 +107,11 @@ class RouteTable {
   // From peers and local invocations: the incarnation does not live there; the call did not run.
   void gone(ActorId actor, std::uint32_t incarnation, Ref<CallState> state, const Error& why);
   void link_lost(Peer& peer, const std::string& reason);
+  // The head says that this incarnation, and so all before it, has ended or must: what was answered by now
+  // counts, later replies do not.
+  void incarnation_over(ActorId actor, std::uint32_t incarnation);
+  // That node was declared lost: incarnations there are not listened to any more, whether they live or not.
+  void node_lost(NodeId node);
   void call_ended(Route& route);  // one in flight less
 
   void shutdown(const std::string& why);
@@ -120,6 +126,7 @@ class RouteTable {
   void ask(Route& route);
   void enqueue(Route& route, std::unique_ptr<QueuedCall> call);
   void requeue(Route& route, CallState& state);
+  void cut_off(Route& route, Ref<CallState> state);
   void open_link(Route& route, const ActorNews& news);
   void send_waiting(Route& route);
   bool send(Route& route, QueuedCall& call);  // false: the link is ending, keep it
@@ -129,6 +136,7 @@ class RouteTable {
   // `died`: the head told so; else only the link is known to have broken.
   void fail_orphans(Route& route, bool died, const Error* cause);
   void forget_if_unused(Route& route);
+  void observe_death(Route& route);
 
   Lane& lane_;
   std::unordered_map<ActorId, std::unique_ptr<Route>> routes_;

@@ -26,7 +26,7 @@ class ControlPlane::Client final : public wire::JobClient::Server {
  public:
   explicit Client(ControlPlane& plane) : plane_(plane) {}
   kj::Promise<void> changed(ChangedContext context) override {
-    for (auto state : context.getParams().getStates()) plane_.changed(read_news(state));
+    for (auto state : context.getParams().getStates()) plane_.told(read_news(state));
     return kj::READY_NOW;
   }
   kj::Promise<void> output(OutputContext context) override {
@@ -36,31 +36,63 @@ class ControlPlane::Client final : public wire::JobClient::Server {
     print_output(params.getNode().cStr(), params.getProcess(), lines, params.getDropped());
     return kj::READY_NOW;
   }
+  kj::Promise<void> nodeLost(NodeLostContext context) override {
+    plane_.hooks_.node_lost({context.getParams().getNode()});
+    return kj::READY_NOW;
+  }
 
  private:
   ControlPlane& plane_;
 };
 
-ControlPlane::ControlPlane(ControlLoop& loop, LinkIdentity self, Token token)
+ControlPlane::ControlPlane(ControlLoop& loop, LinkIdentity self, Token token, Hooks hooks)
     : loop_(loop),
       self_(std::move(self)),
       token_(std::move(token)),
-      lost_(ErrorKind::unavailable, "not connected to the cluster yet"),
+      hooks_(std::move(hooks)),
+      session_(loop, [this](const Error& why) { give_up(why); }),
       on_failure_(kj::heap<Ignore>()),
       tasks_(kj::heap<kj::TaskSet>(*on_failure_)) {}
 
-ControlPlane::~ControlPlane() noexcept(false) {
-  session_ = nullptr;
-  tasks_ = nullptr;
-}
+ControlPlane::~ControlPlane() noexcept(false) { tasks_ = nullptr; }
 
 wire::JobClient::Client ControlPlane::client() { return kj::heap<Client>(*this); }
 
-void ControlPlane::use_session(wire::Session::Client session) { session_ = kj::mv(session); }
+void ControlPlane::use_session(wire::Session::Client session) {
+  bool anew = session_.number() > 0;
+  session_.use(kj::mv(session));
+  if (!anew) return;
+  // What was told while there was no session is not known: everything is asked for again, when it is needed.
+  std::vector<ActorId> wanted;
+  for (auto& [actor, known] : known_) {
+    bool only_here = known.news.failure && known.news.phase == Phase::dead && known.news.incarnation == 0;
+    if (only_here) continue;
+    bool was_ours = std::exchange(known.ours, false);
+    if (was_ours && known.waiters.empty()) known.news = ActorNews();
+    if (was_ours && !known.waiters.empty()) wanted.push_back(actor);
+  }
+  for (ActorId actor : wanted) ask(actor, known_.at(actor));
+  drop_links_to_lost_nodes();
+}
 
-void ControlPlane::lose_session(const Error& why) {
-  session_ = nullptr;
-  lost_ = why;
+// Those that were lost while nobody could tell.
+void ControlPlane::drop_links_to_lost_nodes() {
+  std::set<NodeId> used;
+  for (auto& [key, weak] : places_) {
+    if (auto place = weak.lock()) used.insert(place->node);
+  }
+  if (used.empty()) return;
+  nodes([this, used](Result<std::vector<NodeSummary>> answer) {
+    if (!answer) return;
+    std::set<NodeId> lost = used;
+    for (const NodeSummary& node : *answer) {
+      if (!node.lost) lost.erase(node.id);
+    }
+    for (NodeId node : lost) hooks_.node_lost(node);
+  });
+}
+
+void ControlPlane::give_up(const Error& why) {
   for (auto& [actor, known] : known_) {
     auto waiters = std::move(known.waiters);
     known.waiters.clear();
@@ -81,65 +113,69 @@ void ControlPlane::spawn(std::vector<SpawnRequest> requests) {
            (end == begin || bytes < kSpawnBytesPerCall)) {
       bytes += requests[end++].args.size();
     }
-    std::vector<ActorId> actors;
-    KJ_IF_MAYBE (session, session_) {
-      auto call = session->spawnRequest();
-      auto list = call.initActors(static_cast<unsigned>(end - begin));
-      for (std::size_t i = begin; i < end; ++i) {
-        write_spec(list[static_cast<unsigned>(i - begin)], requests[i]);
-        actors.push_back(requests[i].actor);
-      }
-      tasks_->add(call.send().then(
-          [this, actors](capnp::Response<wire::Session::SpawnResults> answer) {
-            auto spawned = answer.getSpawned();
-            for (unsigned i = 0; i < spawned.size() && i < actors.size(); ++i) {
-              if (spawned[i].hasFailure()) spawn_failed({actors[i]}, read_failure(spawned[i].getFailure()));
-            }
-          },
-          [this, actors](kj::Exception&& failure) { spawn_failed(actors, error_of(failure)); }));
-    } else {
-      for (std::size_t i = begin; i < end; ++i) actors.push_back(requests[i].actor);
-      spawn_failed(actors, lost_);
-    }
+    auto part = std::make_shared<std::vector<SpawnRequest>>(
+        std::make_move_iterator(requests.begin() + static_cast<std::ptrdiff_t>(begin)),
+        std::make_move_iterator(requests.begin() + static_cast<std::ptrdiff_t>(end)));
+    session_.request([this, part](wire::Session::Client& session) { return send_spawns(session, *part); },
+                     [this, part](const Error& why) {
+                       for (const SpawnRequest& one : *part) spawn_failed(one.actor, why);
+                     });
   }
 }
 
-void ControlPlane::spawn_failed(const std::vector<ActorId>& actors, const Error& why) {
-  for (ActorId actor : actors) {
-    ActorNews news;
-    news.actor = actor;
-    news.phase = Phase::dead;
-    news.failure = std::make_shared<const Error>(why);
-    changed(std::move(news));
+kj::Promise<void> ControlPlane::send_spawns(wire::Session::Client& session,
+                                            const std::vector<SpawnRequest>& part) {
+  auto call = session.spawnRequest();
+  auto list = call.initActors(static_cast<unsigned>(part.size()));
+  std::vector<ActorId> actors;
+  for (unsigned i = 0; i < list.size(); ++i) {
+    write_spec(list[i], part[i]);
+    actors.push_back(part[i].actor);
   }
+  return call.send().then([this, actors](capnp::Response<wire::Session::SpawnResults> answer) {
+    auto spawned = answer.getSpawned();
+    for (unsigned i = 0; i < spawned.size() && i < actors.size(); ++i) {
+      if (spawned[i].hasFailure()) spawn_failed(actors[i], read_failure(spawned[i].getFailure()));
+    }
+  });
+}
+
+void ControlPlane::spawn_failed(ActorId actor, const Error& why) {
+  ActorNews news;
+  news.actor = actor;
+  news.phase = Phase::dead;
+  news.failure = std::make_shared<const Error>(why);
+  hooks_.died(news);
+  changed(std::move(news));
 }
 
 void ControlPlane::spawn_named(SpawnRequest request, Answer<ActorId> answer) {
-  KJ_IF_MAYBE (session, session_) {
-    auto call = session->spawnRequest();
-    write_spec(call.initActors(1)[0], request);
-    tasks_->add(call.send().then(
-        [this, answer, asked = request.actor](capnp::Response<wire::Session::SpawnResults> response) {
-          auto spawned = response.getSpawned()[0];
-          if (spawned.hasFailure()) {
-            answer(read_failure(spawned.getFailure()));
-            return;
-          }
-          if (spawned.getActor() == asked.value) known_[asked].ours = true;
-          answer(ActorId{spawned.getActor()});
-        },
-        [answer](kj::Exception&& failure) { answer(error_of(failure)); }));
-  } else {
-    answer(lost_);
-  }
+  auto shared = std::make_shared<SpawnRequest>(std::move(request));
+  session_.request(
+      [this, shared, answer](wire::Session::Client& session) {
+        auto call = session.spawnRequest();
+        write_spec(call.initActors(1)[0], *shared);
+        return call.send().then(
+            [this, answer, asked = shared->actor](capnp::Response<wire::Session::SpawnResults> response) {
+              auto spawned = response.getSpawned()[0];
+              if (spawned.hasFailure()) {
+                answer(read_failure(spawned.getFailure()));
+                return;
+              }
+              if (spawned.getActor() == asked.value) known_[asked].ours = true;
+              answer(ActorId{spawned.getActor()});
+            });
+      },
+      answer);
 }
 
 void ControlPlane::find(const std::string& name, const std::string& class_name, Answer<ActorId> answer) {
-  KJ_IF_MAYBE (session, session_) {
-    auto call = session->findRequest();
-    call.setName(name.c_str());
-    tasks_->add(call.send().then(
-        [answer, name, class_name](capnp::Response<wire::Session::FindResults> response) {
+  session_.request(
+      [name, class_name, answer](wire::Session::Client& session) {
+        auto call = session.findRequest();
+        call.setName(name.c_str());
+        return call.send().then([answer, name,
+                                 class_name](capnp::Response<wire::Session::FindResults> response) {
           auto state = response.getState();
           if (state.getClassName() != class_name.c_str()) {
             answer(Error(
@@ -148,45 +184,47 @@ void ControlPlane::find(const std::string& name, const std::string& class_name, 
             return;
           }
           answer(ActorId{state.getActor()});
-        },
-        [answer](kj::Exception&& failure) { answer(error_of(failure)); }));
-  } else {
-    answer(lost_);
-  }
+        });
+      },
+      answer);
 }
 
 void ControlPlane::kill(ActorId actor, bool no_restart, Answer<bool> answer) {
-  KJ_IF_MAYBE (session, session_) {
-    auto call = session->killRequest();
-    call.setActor(actor.value);
-    call.setNoRestart(no_restart);
-    tasks_->add(call.send().then([answer](capnp::Response<wire::Session::KillResults>) { answer(true); },
-                                 [answer](kj::Exception&& failure) { answer(error_of(failure)); }));
-  } else {
-    answer(lost_);
-  }
+  session_.request(
+      [this, actor, no_restart, answer](wire::Session::Client& session) {
+        auto call = session.killRequest();
+        call.setActor(actor.value);
+        call.setNoRestart(no_restart);
+        return call.send().then(
+            [this, actor, no_restart, answer](capnp::Response<wire::Session::KillResults>) {
+              // A call made after the kill must not reach it while it is being ended.
+              if (no_restart) hooks_.incarnation_over(actor, ~std::uint32_t{0});
+              answer(true);
+            });
+      },
+      answer, no_restart);  // a second one would end the next incarnation
 }
 
 void ControlPlane::nodes(Answer<std::vector<NodeSummary>> answer) {
-  KJ_IF_MAYBE (session, session_) {
-    tasks_->add(session->nodesRequest().send().then(
-        [answer](capnp::Response<wire::Session::NodesResults> response) {
-          std::vector<NodeSummary> out;
-          for (auto node : response.getNodes()) {
-            out.push_back({{node.getNode()},
-                           node.getName().cStr(),
-                           node.getHostId().cStr(),
-                           node.getAlive(),
-                           node.getPid(),
-                           read_resources(node.getTotal()),
-                           read_resources(node.getFree())});
-          }
-          answer(std::move(out));
-        },
-        [answer](kj::Exception&& failure) { answer(error_of(failure)); }));
-  } else {
-    answer(lost_);
-  }
+  session_.request(
+      [answer](wire::Session::Client& session) {
+        return session.nodesRequest().send().then(
+            [answer](capnp::Response<wire::Session::NodesResults> response) {
+              std::vector<NodeSummary> out;
+              for (auto node : response.getNodes()) {
+                out.push_back({{node.getNode()},
+                               node.getName().cStr(),
+                               node.getHostId().cStr(),
+                               node.getAlive(),
+                               node.getLost(),
+                               node.getPid(),
+                               read_resources(node.getTotal()),
+                               read_resources(node.getFree())});
+              }
+              answer(std::move(out));
+            });
+      },
+      answer);
 }
 
 // ---- finding actors ----
@@ -208,10 +246,7 @@ void ControlPlane::resolve(ActorId actor, std::uint32_t after, Lane& lane) {
   std::uint64_t number = ++waiter_number_;
   known.waiters.push_back({&lane, after, number});
   if (!known.ours) ask(actor, known);
-  if (session_ == nullptr) {
-    lose_session(lost_);
-    return;
-  }
+  if (session_.hopeless()) return give_up(session_.trouble());
   // Only a lane whose link broke needs a verdict in bounded time; an actor that waits for its place may take
   // long.
   if (after == 0) return;
@@ -234,34 +269,43 @@ void ControlPlane::ask(ActorId actor, Known& known) {
   std::uint32_t after = known.waiters.front().after;
   for (const Waiter& waiter : known.waiters) after = std::min(after, waiter.after);
   if (known.asked && known.asked_after == after) return;
-  KJ_IF_MAYBE (session, session_) {
-    known.asked = true;
-    known.asked_after = after;
-    auto call = session->resolveRequest();
-    call.setActor(actor.value);
-    call.setAfter(after);
-    tasks_->add(call.send().then(
-        [this, actor, after](capnp::Response<wire::Session::ResolveResults> response) {
-          auto at = known_.find(actor);
-          if (at != known_.end() && at->second.asked_after == after) at->second.asked = false;
-          auto news = read_news(response.getState());
-          news.actor = actor;
-          changed(std::move(news));
-        },
-        [this, actor, after](kj::Exception&& failure) {
-          auto at = known_.find(actor);
-          if (at == known_.end()) return;
-          if (at->second.asked_after == after) at->second.asked = false;
-          auto waiters = std::move(at->second.waiters);
-          at->second.waiters.clear();
-          Error why = error_of(failure);
-          for (const Waiter& waiter : waiters) {
-            waiter.lane->post_function(
-                [lane = waiter.lane, actor, why] { lane->routes().learn_failed(actor, why); });
-          }
-          forget_if_unused(actor);
-        }));
+  known.asked = true;
+  known.asked_after = after;
+  session_.request(
+      [this, actor, after](wire::Session::Client& session) {
+        auto call = session.resolveRequest();
+        call.setActor(actor.value);
+        call.setAfter(after);
+        return call.send().then(
+            [this, actor, after](capnp::Response<wire::Session::ResolveResults> response) {
+              auto at = known_.find(actor);
+              if (at != known_.end() && at->second.asked_after == after) at->second.asked = false;
+              auto news = read_news(response.getState());
+              news.actor = actor;
+              changed(std::move(news));
+            });
+      },
+      [this, actor, after](const Error& why) { ask_failed(actor, after, why); });
+}
+
+void ControlPlane::ask_failed(ActorId actor, std::uint32_t after, const Error& why) {
+  auto at = known_.find(actor);
+  if (at == known_.end()) return;
+  if (at->second.asked_after == after) at->second.asked = false;
+  auto waiters = std::move(at->second.waiters);
+  at->second.waiters.clear();
+  for (const Waiter& waiter : waiters) {
+    waiter.lane->post_function([lane = waiter.lane, actor, why] { lane->routes().learn_failed(actor, why); });
   }
+  forget_if_unused(actor);
+}
+
+void ControlPlane::told(ActorNews news) {
+  if (news.phase == Phase::dead) hooks_.died(news);
+  if (news.phase == Phase::dead || news.phase == Phase::restarting) {
+    hooks_.incarnation_over(news.actor, news.incarnation);
+  }
+  changed(std::move(news));
 }
 
 void ControlPlane::changed(ActorNews news) {

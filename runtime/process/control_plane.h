@@ -2,8 +2,10 @@
 // being set up. Everything here runs on the control thread; Process posts to it.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "core/control/loop.h"
 #include "core/control/rpc.h"
 #include "core/protocol/cluster.capnp.h"
+#include "runtime/process/head_session.h"
 #include "runtime/process/link_setup.h"
 #include "runtime/process/process.h"
 
@@ -23,7 +26,14 @@ class ControlPlane {
   static constexpr std::size_t kSpawnsPerCall = 2048;
   static constexpr std::size_t kSpawnBytesPerCall = 8 << 20;
 
-  ControlPlane(ControlLoop& loop, LinkIdentity self, Token token);
+  struct Hooks {
+    // Incarnations that must not be listened to any more: all of a node, or this one and all before it.
+    std::function<void(NodeId)> node_lost;
+    std::function<void(ActorId, std::uint32_t)> incarnation_over;
+    std::function<void(const ActorNews&)> died;  // an actor spawned here is dead for good
+  };
+
+  ControlPlane(ControlLoop& loop, LinkIdentity self, Token token, Hooks hooks);
   ~ControlPlane() noexcept(false);
 
   // The job and process number, once the head has given them.
@@ -31,8 +41,10 @@ class ControlPlane {
   void use_session(wire::Session::Client session);
   // What the head is given to tell news through.
   wire::JobClient::Client client();
-  // The head or agent is gone: questions fail from now on.
-  void lose_session(const Error& why);
+  // The head cannot be reached: requests wait, with a bound, for the next session.
+  void session_lost() { session_.lost(); }
+  // There will be none: requests fail from now on.
+  void end_session(const Error& why) { session_.end(why); }
 
   void spawn(std::vector<SpawnRequest> requests);
   void spawn_named(SpawnRequest request, Answer<ActorId> answer);
@@ -60,18 +72,23 @@ class ControlPlane {
     std::vector<Waiter> waiters;
   };
 
+  void told(ActorNews news);  // by the head, unasked: of an actor spawned here
   void changed(ActorNews news);
   void answer_waiters(Known& known);
   void ask(ActorId actor, Known& known);
+  void ask_failed(ActorId actor, std::uint32_t after, const Error& why);
+  void give_up(const Error& why);
+  void drop_links_to_lost_nodes();
+  kj::Promise<void> send_spawns(wire::Session::Client& session, const std::vector<SpawnRequest>& part);
   static bool answers(const ActorNews& news, std::uint32_t after);
-  void spawn_failed(const std::vector<ActorId>& actors, const Error& why);
+  void spawn_failed(ActorId actor, const Error& why);
   void forget_if_unused(ActorId actor);
 
   ControlLoop& loop_;
   LinkIdentity self_;
   Token token_;
-  kj::Maybe<wire::Session::Client> session_;
-  Error lost_;
+  Hooks hooks_;
+  HeadSession session_;
   std::unordered_map<ActorId, Known> known_;
   std::map<std::pair<ProcessId, std::uint16_t>, std::weak_ptr<const Place>>
       places_;  // one copy for all actors there

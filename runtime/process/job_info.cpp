@@ -22,6 +22,7 @@ bool is_passed_on(std::string_view entry) {
 
 void write_job_info(wire::JobInfo::Builder to, const std::string& program,
                     const std::vector<std::string>& arguments, const LinkIdentity& self) {
+  to.setJob(self.job.value);
   to.setName(std::filesystem::path(program).filename().c_str());
   to.setExecutable(executable_path().c_str());
   to.setFingerprint(self.fingerprint);

@@ -4,24 +4,66 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <future>
 #include <mutex>
 #include <thread>
 
 #include "core/base/log.h"
 #include "core/base/throws_error.h"
-#include "core/config/find_cluster.h"
+#include "core/config/head_connection.h"
 #include "core/config/host_id.h"
 #include "core/control/kj_error.h"
+#include "runtime/call/actor_cell.h"
+#include "runtime/call/invocation.h"
+#include "runtime/call/route.h"
 #include "runtime/process/control_plane.h"
 #include "runtime/process/fingerprint.h"
 #include "runtime/process/job_info.h"
+#include "runtime/process/supervisor.h"
 #include "runtime/process/worker_host.h"
 
 namespace troupe {
 namespace {
 
 std::atomic<Process*> the_process{nullptr};
+constexpr auto kRetry = 100 * kj::MILLISECONDS;  // between attempts to reach the head again
+
+// A failure's handler, run as the owner's code. Deletes itself.
+class OwnersTurn final : public Runnable {
+ public:
+  using Done = std::function<void(std::shared_ptr<Error> threw)>;
+  OwnersTurn(ActorId owner, FailureHandler handler, ActorFailure failure, Done done)
+      : owner_(owner), handler_(std::move(handler)), failure_(std::move(failure)), done_(std::move(done)) {}
+  void run() override {
+    ActorCell* cell = nullptr;
+    if (owner_) {
+      auto& actors = Lane::current()->actors();
+      auto at = actors.find(owner_);
+      if (at == actors.end()) return discard();  // it has ended, and what it owned ends with it
+      cell = at->second;
+      cell->enter();
+    }
+    Current before = std::exchange(current(), Current{cell, nullptr});
+    std::shared_ptr<Error> threw;
+    try {
+      handler_(failure_);
+    } catch (...) {
+      threw = std::make_shared<Error>(current_error());
+    }
+    current() = before;
+    if (cell != nullptr) cell->leave();
+    done_(std::move(threw));
+    delete this;
+  }
+  void discard() override { delete this; }
+
+ private:
+  ActorId owner_;
+  FailureHandler handler_;
+  ActorFailure failure_;
+  Done done_;
+};
 
 }  // namespace
 
@@ -31,11 +73,15 @@ class Process::Impl {
  public:
   // Lives on the control thread.
   std::unique_ptr<ControlLoop> loop;
+  std::unique_ptr<Supervisor> supervisor;
   std::unique_ptr<ControlPlane> plane;
   kj::Own<RpcConnection> head;
   std::unique_ptr<WorkerHost> host;
   std::thread control;  // a driver's; a worker's control thread is its main thread
 
+  std::optional<std::string> head_option;
+  std::string program;
+  std::vector<std::string> arguments;
   LinkIdentity self;
   NodeId node;
   std::string node_name;
@@ -46,6 +92,15 @@ class Process::Impl {
   std::vector<SpawnRequest> spawns;
   bool spawn_posted = false;
 
+  // What is posted while the process ends is dropped: the loop still runs it, but nothing is left to serve
+  // it.
+  template <class F>
+  void post(F f) {
+    loop->post([this, f = std::move(f)]() mutable {
+      if (plane) f();
+    });
+  }
+
   void flush_spawns() {
     std::vector<SpawnRequest> requests;
     {
@@ -53,11 +108,23 @@ class Process::Impl {
       requests.swap(spawns);
       spawn_posted = false;
     }
+    for (SpawnRequest& request : requests) supervise(request);
     if (!requests.empty()) plane->spawn(std::move(requests));
   }
+  void supervise(SpawnRequest& request) {
+    if (request.detached)
+      supervisor->disown(request.actor);
+    else if (request.owner || request.on_failure)
+      supervisor->own(request.actor, request.owner, std::move(request.on_failure));
+  }
 
-  void run_driver(const ClusterLocation& cluster, const std::string& program,
-                  const std::vector<std::string>& arguments, std::promise<Result<void>>& ready);
+  // The driver's control thread.
+  void run_driver(const ClusterLocation& cluster, std::promise<Result<void>>& ready);
+  kj::Promise<void> open_job(kj::Own<RpcConnection> connection);
+  void look_for_head();
+  ControlPlane::Hooks hooks();
+  Supervisor::Hooks supervision();
+  void fail_owner(ActorId owner, Error why);
 };
 
 Process::Process(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) { the_process = this; }
@@ -75,28 +142,20 @@ bool Process::running() { return the_process.load(std::memory_order_acquire) != 
 
 // ---- the driver ----
 
-void Process::Impl::run_driver(const ClusterLocation& cluster, const std::string& program,
-                               const std::vector<std::string>& arguments, std::promise<Result<void>>& ready) {
+void Process::Impl::run_driver(const ClusterLocation& cluster, std::promise<Result<void>>& ready) {
   loop = std::make_unique<ControlLoop>();
   try {
     self.fingerprint = fingerprint();
     self.host_id = host_id();
-    plane = std::make_unique<ControlPlane>(*loop, self, cluster.token);
-    head = rpc_connect(*loop, cluster.address, cluster.token).wait(loop->scope());
-    auto request = head->bootstrap().castAs<wire::Head>().openJobRequest();
-    write_job_info(request.initInfo(), program, arguments, self);
-    request.setClient(plane->client());
-    auto answer = request.send().wait(loop->scope());
-    self.job = {answer.getJob()};
-    self.process = {answer.getProcess()};
-    plane->identify(self);
-    plane->use_session(answer.getSession());
-    loop->spawn("head", head->on_disconnect().then([this, where = cluster.address.text()] {
-      plane->lose_session(Error(ErrorKind::unavailable, "the connection to the head at " + where + " ended"));
-    }));
+    supervisor = std::make_unique<Supervisor>(*loop, supervision());
+    plane = std::make_unique<ControlPlane>(*loop, self, cluster.token, hooks());
+    connect_to_head(*loop, cluster)
+        .then([this](kj::Own<RpcConnection> connection) { return open_job(kj::mv(connection)); })
+        .wait(loop->scope());
   } catch (const kj::Exception& e) {
     head = nullptr;
     plane = nullptr;
+    supervisor = nullptr;
     loop = nullptr;
     ready.set_value(error_of(e));
     return;
@@ -104,8 +163,94 @@ void Process::Impl::run_driver(const ClusterLocation& cluster, const std::string
   ready.set_value(Result<void>());
   loop->run();
   plane = nullptr;
+  supervisor = nullptr;
   head = nullptr;
   loop = nullptr;
+}
+
+// ---- what the control plane tells ----
+
+ControlPlane::Hooks Process::Impl::hooks() {
+  ControlPlane::Hooks hooks;
+  hooks.node_lost = [this](NodeId lost) {
+    for (auto& lane : lanes)
+      lane->post_function([lane = lane.get(), lost] { lane->routes().node_lost(lost); });
+  };
+  hooks.incarnation_over = [this](ActorId actor, std::uint32_t incarnation) {
+    for (auto& lane : lanes) {
+      lane->post_function(
+          [lane = lane.get(), actor, incarnation] { lane->routes().incarnation_over(actor, incarnation); });
+    }
+  };
+  hooks.died = [this](const ActorNews& news) {
+    Error why = news.failure ? *news.failure : Error(ErrorKind::actor_died, "it ended");
+    supervisor->died({news.actor, news.class_name, std::move(why)});
+  };
+  return hooks;
+}
+
+Supervisor::Hooks Process::Impl::supervision() {
+  Supervisor::Hooks hooks;
+  hooks.run = [this](ActorId owner, FailureHandler handler, ActorFailure failure,
+                     std::function<void(std::shared_ptr<Error>)> done) {
+    Lane* lane = !owner ? lanes.front().get() : host ? host->lane_of(owner) : nullptr;
+    if (lane == nullptr) return;
+    auto* item = new OwnersTurn(owner, std::move(handler), std::move(failure),
+                                [this, done = std::move(done)](std::shared_ptr<Error> threw) {
+                                  post([done, threw] { done(threw); });
+                                });
+    lane->post_function([lane, item] { lane->schedule(item); });
+  };
+  hooks.fail = [this](ActorId owner, Error why) { fail_owner(owner, std::move(why)); };
+  return hooks;
+}
+
+void Process::Impl::fail_owner(ActorId owner, Error why) {
+  if (owner && host) return host->fail(owner, why);
+  log(Level::error, "this program ends: " + why.describe());
+  std::fflush(nullptr);
+  if (!host) ::_exit(1);
+}
+
+// The first time the job is new, later the driver comes back to it.
+kj::Promise<void> Process::Impl::open_job(kj::Own<RpcConnection> connection) {
+  auto request = connection->bootstrap().castAs<wire::Head>().openJobRequest();
+  write_job_info(request.initInfo(), program, arguments, self);
+  request.setClient(plane->client());
+  head = kj::mv(connection);
+  return request.send().then([this](capnp::Response<wire::Head::OpenJobResults> answer) {
+    self.job = {answer.getJob()};
+    self.process = {answer.getProcess()};
+    plane->identify(self);
+    plane->use_session(answer.getSession());
+    loop->spawn("head", head->on_disconnect().then([this] {
+      plane->session_lost();
+      look_for_head();
+    }));
+  });
+}
+
+void Process::Impl::look_for_head() {
+  auto again = [this]() -> kj::Promise<void> {
+    return loop->timer().afterDelay(kRetry).then([this] { look_for_head(); });
+  };
+  auto reached = std::make_shared<bool>(false);
+  loop->spawn("looking for the head",
+              find_head(*loop, head_option)
+                  .then([this, reached](kj::Own<RpcConnection> connection) {
+                    *reached = true;
+                    return open_job(kj::mv(connection));
+                  })
+                  .catch_([this, reached, again](kj::Exception&& failure) -> kj::Promise<void> {
+                    Error why = error_of(failure);
+                    // "No cluster" may pass; a head that does not know the job will not learn of it.
+                    if (*reached && why.kind == ErrorKind::not_found) {
+                      why.message = "the cluster has given this program up: " + why.message;
+                      plane->end_session(why);
+                      return kj::READY_NOW;
+                    }
+                    return again();
+                  }));
 }
 
 Result<std::unique_ptr<Process>> Process::start_driver(const std::string& head, const std::string& program,
@@ -117,9 +262,11 @@ Result<std::unique_ptr<Process>> Process::start_driver(const std::string& head, 
   auto impl = std::make_unique<Impl>();
   std::promise<Result<void>> ready;
   auto started = ready.get_future();
-  impl->control = std::thread([&impl = *impl, &ready, cluster = *cluster, program, arguments] {
-    impl.run_driver(cluster, program, arguments, ready);
-  });
+  if (!head.empty()) impl->head_option = head;
+  impl->program = program;
+  impl->arguments = arguments;
+  impl->control =
+      std::thread([&impl = *impl, &ready, cluster = *cluster] { impl.run_driver(cluster, ready); });
   auto result = started.get();
   if (!result) {
     impl->control.join();
@@ -173,8 +320,9 @@ void Process::run_worker(const WorkerStart& start, const ProcessOptions& options
     log(Level::error, "the agent gave no valid token: " + token.error().message);
     ::_exit(2);
   }
-  i.plane = std::make_unique<ControlPlane>(*i.loop, i.self, *token);
-  i.host = std::make_unique<WorkerHost>(*i.loop, *i.plane, i.lanes, start);
+  i.supervisor = std::make_unique<Supervisor>(*i.loop, i.supervision());
+  i.plane = std::make_unique<ControlPlane>(*i.loop, i.self, *token, i.hooks());
+  i.host = std::make_unique<WorkerHost>(*i.loop, *i.plane, *i.supervisor, i.lanes, start);
   i.host->start();
   i.loop->run();
   ::_exit(0);  // not reached: the agent's end kills the process group
@@ -218,43 +366,53 @@ ActorId Process::spawn(SpawnRequest request) {
     impl_->spawns.push_back(std::move(request));
     post = !std::exchange(impl_->spawn_posted, true);
   }
-  if (post) impl_->loop->post([this] { impl_->flush_spawns(); });
+  if (post) impl_->post([this] { impl_->flush_spawns(); });
   return actor;
 }
 
 void Process::spawn_named(SpawnRequest request, Answer<ActorId> answer) {
   request.actor = number(impl_->spawned, impl_->self.process);
-  impl_->loop->post([this, request = std::move(request), answer = std::move(answer)]() mutable {
+  impl_->post([this, request = std::move(request), answer = std::move(answer)]() mutable {
     impl_->flush_spawns();
+    impl_->supervise(request);
     impl_->plane->spawn_named(std::move(request), std::move(answer));
   });
 }
 
 void Process::find(const std::string& name, const std::string& class_name, Answer<ActorId> answer) {
-  impl_->loop->post(
+  impl_->post(
       [this, name, class_name, answer = std::move(answer)] { impl_->plane->find(name, class_name, answer); });
 }
 
 void Process::kill(ActorId actor, bool no_restart, Answer<bool> answer) {
-  impl_->loop->post([this, actor, no_restart, answer = std::move(answer)] {
+  impl_->post([this, actor, no_restart, answer = std::move(answer)] {
     impl_->flush_spawns();
     impl_->plane->kill(actor, no_restart, answer);
   });
 }
 
 void Process::nodes(Answer<std::vector<NodeSummary>> answer) {
-  impl_->loop->post([this, answer = std::move(answer)] { impl_->plane->nodes(answer); });
+  impl_->post([this, answer = std::move(answer)] { impl_->plane->nodes(answer); });
+}
+
+void Process::on_failure(ActorId owner, FailureHandler handler) {
+  impl_->post(
+      [this, owner, handler = std::move(handler)] { impl_->supervisor->set_handler(owner, handler); });
+}
+
+void Process::observed(ActorId actor) {
+  impl_->post([this, actor] { impl_->supervisor->observed(actor); });
 }
 
 void Process::resolve(ActorId actor, std::uint32_t after, Lane& lane) {
-  impl_->loop->post([this, actor, after, &lane] {
+  impl_->post([this, actor, after, &lane] {
     impl_->flush_spawns();
     impl_->plane->resolve(actor, after, lane);
   });
 }
 
 void Process::connect(std::shared_ptr<const Place> place, Lane& lane) {
-  impl_->loop->post([this, place = std::move(place), &lane] { impl_->plane->connect(place, lane); });
+  impl_->post([this, place = std::move(place), &lane] { impl_->plane->connect(place, lane); });
 }
 
 }  // namespace troupe

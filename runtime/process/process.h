@@ -16,6 +16,7 @@
 #include "runtime/call/call_state.h"
 #include "runtime/call/directory.h"
 #include "runtime/lane/lane.h"
+#include "runtime/process/actor_failure.h"
 
 namespace troupe {
 
@@ -30,14 +31,16 @@ struct SpawnRequest {
   Resources resources;
   std::string node;
   int max_restarts = 0;
+  std::int64_t restart_window = 0;  // milliseconds, 0: the actor's life
   ActorId owner;
+  FailureHandler on_failure;
 };
 
 struct NodeSummary {
   NodeId id;
   std::string name, host_id;
-  bool alive = false;
-  int pid = 0;  // of its agent, on its host
+  bool alive = false, lost = false;  // neither: it may come back after a restart of the head
+  int pid = 0;                       // of its agent, on its host
   Resources total, free;
 };
 
@@ -77,9 +80,13 @@ class Process : public Directory {
   void find(const std::string& name, const std::string& class_name, Answer<ActorId> answer);
   void kill(ActorId actor, bool no_restart, Answer<bool> answer);
   void nodes(Answer<std::vector<NodeSummary>> answer);
+  // For the actors of that owner (0: the driver) that have no handler of their own; an empty one takes it
+  // back.
+  void on_failure(ActorId owner, FailureHandler handler);
 
   void resolve(ActorId actor, std::uint32_t after, Lane& lane) override;
   void connect(std::shared_ptr<const Place> place, Lane& lane) override;
+  void observed(ActorId actor) override;
   ProcessId self() const override;
   Lane* lane_at(std::uint16_t index) override;
 

@@ -56,6 +56,7 @@ void write_spec(wire::ActorSpec::Builder to, const SpawnRequest& request) {
   options.setIsolation(request.light ? wire::Isolation::LIGHT : wire::Isolation::PROCESS);
   options.setNode(request.node.c_str());
   options.setMaxRestarts(request.max_restarts);
+  options.setRestartWindow(request.restart_window);
   auto amounts = options.initResources(static_cast<unsigned>(request.resources.all().size()));
   unsigned i = 0;
   for (const auto& [name, units] : request.resources.all()) {

@@ -11,6 +11,7 @@
 #include "runtime/call/actor_cell.h"
 #include "runtime/call/peer.h"
 #include "runtime/lane/lane.h"
+#include "runtime/process/supervisor.h"
 #include "runtime/process/wire_types.h"
 
 namespace troupe {
@@ -25,6 +26,10 @@ class WorkerHost::Server final : public wire::Worker::Server {
   kj::Promise<void> destroy(DestroyContext context) override {
     for (auto actor : context.getParams().getActors())
       host_.destroy({actor.getActor()}, actor.getIncarnation());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> newSession(NewSessionContext context) override {
+    host_.plane_.use_session(context.getParams().getSession());
     return kj::READY_NOW;
   }
 
@@ -46,9 +51,9 @@ namespace {
 
 }  // namespace
 
-WorkerHost::WorkerHost(ControlLoop& loop, ControlPlane& plane, std::vector<std::unique_ptr<Lane>>& lanes,
-                       const WorkerStart& start)
-    : loop_(loop), plane_(plane), lanes_(lanes), start_(start) {}
+WorkerHost::WorkerHost(ControlLoop& loop, ControlPlane& plane, Supervisor& supervisor,
+                       std::vector<std::unique_ptr<Lane>>& lanes, const WorkerStart& start)
+    : loop_(loop), plane_(plane), supervisor_(supervisor), lanes_(lanes), start_(start) {}
 
 WorkerHost::~WorkerHost() noexcept(false) = default;
 
@@ -90,11 +95,10 @@ void WorkerHost::start() {
   request.setClient(plane_.client());
   write_place(request.initEndpoint(), place_);
   request.setFingerprint(plane_.self().fingerprint);
-  plane_.use_session(request.send().then(
-      [](capnp::Response<wire::WorkerHost::RegisterResults> answer) { return answer.getSession(); },
-      [](kj::Exception&& failure) -> wire::Session::Client {
-        give_up("the node refused this worker: " + error_of(failure).message);
-      }));
+  plane_.session_lost();  // until the node gives one
+  loop_.spawn("registering", request.send().ignoreResult().catch_([](kj::Exception&& failure) {
+    give_up("the node refused this worker: " + error_of(failure).message);
+  }));
   host_ = kj::mv(host);
 }
 
@@ -117,9 +121,9 @@ void WorkerHost::place(wire::Placement::Reader placement) {
                                                  spec.getClassName().cStr() + "; it has " + class_names()));
     return;
   }
-  if (lane_of_.count(identity.id)) return;  // a repeated request
+  if (hosted_.count(identity.id)) return;  // a repeated request
   std::uint16_t lane = static_cast<std::uint16_t>(next_lane_++ % lanes_.size());
-  lane_of_[identity.id] = lane;
+  hosted_[identity.id] = {lane, identity.incarnation};
   auto args = spec.getArgs();
   std::vector<std::byte> bytes(args.size());
   if (!bytes.empty()) std::memcpy(bytes.data(), args.begin(), args.size());
@@ -165,10 +169,11 @@ void WorkerHost::place(wire::Placement::Reader placement) {
 }
 
 void WorkerHost::destroy(ActorId actor, std::uint32_t incarnation) {
-  auto at = lane_of_.find(actor);
-  if (at == lane_of_.end()) return;
-  Lane& lane = *lanes_[at->second];
-  lane_of_.erase(at);
+  auto at = hosted_.find(actor);
+  if (at == hosted_.end()) return;
+  Lane& lane = *lanes_[at->second.lane];
+  hosted_.erase(at);
+  supervisor_.owner_ended(actor);
   lane.post_function([&lane, actor, incarnation] {
     class End final : public Runnable {
      public:
@@ -194,6 +199,19 @@ void WorkerHost::destroy(ActorId actor, std::uint32_t incarnation) {
   });
 }
 
+Lane* WorkerHost::lane_of(ActorId actor) const {
+  auto at = hosted_.find(actor);
+  return at == hosted_.end() ? nullptr : lanes_[at->second.lane].get();
+}
+
+void WorkerHost::fail(ActorId actor, const Error& why) {
+  auto at = hosted_.find(actor);
+  if (at == hosted_.end()) return;
+  std::uint32_t incarnation = at->second.incarnation;
+  destroy(actor, incarnation);
+  report_failed(actor, incarnation, why);
+}
+
 // ---- reports ----
 
 void WorkerHost::report_alive(ActorId actor, std::uint32_t incarnation, std::uint16_t lane) {
@@ -202,7 +220,8 @@ void WorkerHost::report_alive(ActorId actor, std::uint32_t incarnation, std::uin
 }
 
 void WorkerHost::report_failed(ActorId actor, std::uint32_t incarnation, const Error& error) {
-  lane_of_.erase(actor);
+  hosted_.erase(actor);
+  supervisor_.owner_ended(actor);
   reports_.push_back({actor, incarnation, 0, std::make_shared<const Error>(error)});
   report_later();
 }

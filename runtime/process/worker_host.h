@@ -14,15 +14,20 @@
 namespace troupe {
 
 class ActorCell;
+class Supervisor;
 
 class WorkerHost {
  public:
-  WorkerHost(ControlLoop& loop, ControlPlane& plane, std::vector<std::unique_ptr<Lane>>& lanes,
-             const WorkerStart& start);
+  WorkerHost(ControlLoop& loop, ControlPlane& plane, Supervisor& supervisor,
+             std::vector<std::unique_ptr<Lane>>& lanes, const WorkerStart& start);
   ~WorkerHost() noexcept(false);
 
   // Listens, registers with the agent, serves. Failures end the process with a message.
   void start();
+
+  Lane* lane_of(ActorId actor) const;  // null when it is not hosted here
+  // Ends the actor, as after a failure of its own.
+  void fail(ActorId actor, const Error& why);
 
  private:
   class Server;
@@ -44,6 +49,7 @@ class WorkerHost {
 
   ControlLoop& loop_;
   ControlPlane& plane_;
+  Supervisor& supervisor_;
   std::vector<std::unique_ptr<Lane>>& lanes_;
   WorkerStart start_;
   Place place_;
@@ -53,7 +59,11 @@ class WorkerHost {
   std::vector<Report> reports_;
   bool report_posted_ = false;
   std::size_t next_lane_ = 0;
-  std::unordered_map<ActorId, std::uint16_t> lane_of_;
+  struct Hosted {
+    std::uint16_t lane;
+    std::uint32_t incarnation;
+  };
+  std::unordered_map<ActorId, Hosted> hosted_;
 };
 
 }  // namespace troupe

@@ -20,6 +20,7 @@ class Driver::Client final : public wire::JobClient::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> output(OutputContext) override { return kj::READY_NOW; }
+  kj::Promise<void> nodeLost(NodeLostContext) override { return kj::READY_NOW; }
 
  private:
   Driver& driver_;

@@ -15,6 +15,7 @@ Head::Head(World& world, std::string host)
   options.core.id_block = 20;
   options.now = [&time = world.time] { return 1'700'000'000'000 + time.now() / kMilli; };
   options.version = "simulated";
+  options.ownership_check = 1 * kj::SECONDS;
   server_ = kj::heap<gcs::HeadServer>(process_.timer(), store_, kj::mv(options));
   process_.spawn("starting the head", server_->start().then(
                                           [this] {

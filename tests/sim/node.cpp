@@ -44,10 +44,20 @@ void Node::start() {
   options.host_id = "host-" + name_;
   options.pid = static_cast<int>(agent_->number);
   options.patience = 1 * kj::SECONDS;
+  options.reconnect = [this, number = agent_->number] { return connection(number); };
   options.starter = cluster_.workers().starters(agent_->process, agent_->number, name_);
   agent_->node = kj::heap<NodeAgent>(static_cast<Executor&>(agent_->process), kj::mv(options));
   world.judge.agent_starts(agent_->number, resources_);
   connect(agent_->number, world.time.now() + kPatience);
+}
+
+kj::Promise<kj::Own<RpcConnection>> Node::connection(std::uint64_t number) {
+  bool lives = agent_ && agent_->number == number;
+  Head* head = lives ? cluster_.reachable_head(name_) : nullptr;
+  if (head == nullptr) return kj_exception(Error(ErrorKind::unavailable, "no head can be reached"));
+  auto ends = cluster_.world().network.connect({name_, &agent_->process}, {head->host(), &head->process()});
+  head->accept(kj::mv(ends.second));
+  return kj::heap<RpcConnection>(kj::mv(ends.first), nullptr, false);
 }
 
 // As the command does: tries until the head answers, joins, and ends when the agent does.
@@ -60,11 +70,12 @@ void Node::connect(std::uint64_t number, Micros deadline) {
     world.time.after(kRetry, [this, number, deadline] { connect(number, deadline); });
     return;
   }
-  auto ends = world.network.connect({name_, &agent_->process}, {head->host(), &head->process()});
-  head->accept(kj::mv(ends.second));
-  auto connection = kj::heap<RpcConnection>(kj::mv(ends.first), nullptr, false);
   agent_->process.spawn("running the agent",
-                        agent_->node->join(kj::mv(connection))
+                        connection(number)
+                            .then([this, number](kj::Own<RpcConnection>&& to_head) -> kj::Promise<void> {
+                              if (!agent_ || agent_->number != number) return kj::NEVER_DONE;
+                              return agent_->node->join(kj::mv(to_head));
+                            })
                             .then([this, number]() -> kj::Promise<void> {
                               if (!agent_ || agent_->number != number) return kj::NEVER_DONE;
                               agent_->joined = true;

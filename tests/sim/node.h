@@ -52,6 +52,7 @@ class Node {
     bool joined = false;
   };
   void connect(std::uint64_t number, Micros deadline);
+  kj::Promise<kj::Own<RpcConnection>> connection(std::uint64_t number);
   void exits(std::uint64_t number, const std::string& why, bool nothing_left);
 
   Cluster& cluster_;

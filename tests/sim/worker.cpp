@@ -12,6 +12,7 @@ class Deaf final : public wire::JobClient::Server {
  public:
   kj::Promise<void> changed(ChangedContext) override { return kj::READY_NOW; }
   kj::Promise<void> output(OutputContext) override { return kj::READY_NOW; }
+  kj::Promise<void> nodeLost(NodeLostContext) override { return kj::READY_NOW; }
 };
 
 }  // namespace
@@ -22,6 +23,10 @@ class Worker::Server final : public wire::Worker::Server {
   kj::Promise<void> place(PlaceContext context) override {
     if (alive_.expired()) return kj::READY_NOW;
     for (auto one : context.getParams().getPlacements()) worker_.place(one);
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> newSession(NewSessionContext context) override {
+    if (!alive_.expired()) worker_.session_ = context.getParams().getSession();
     return kj::READY_NOW;
   }
   kj::Promise<void> destroy(DestroyContext context) override {
@@ -79,7 +84,6 @@ void Worker::begin(std::uint64_t fingerprint) {
     endpoint.setUnixPath("/w");
     request.setFingerprint(fingerprint);
     auto answer = request.send();
-    session_ = answer.getSession();
     tasks_->add(
         answer.then([this](capnp::Response<wire::WorkerHost::RegisterResults>&&) { registered_ = true; },
                     [this](kj::Exception&&) {

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 
 #include "core/base/log.h"
 #include "core/config/cluster_file.h"
@@ -15,20 +16,25 @@
 #include "core/control/kj_error.h"
 #include "core/control/rpc.h"
 #include "gcs/head/head_server.h"
+#include "gcs/store/redis_lease.h"
 #include "gcs/store/redis_process.h"
 #include "gcs/store/redis_store.h"
 #include "tools/troupe/command.h"
 #include "tools/troupe/lifeline.h"
+#include "tools/troupe/standby.h"
 
 namespace troupe::tools {
 namespace {
 
 constexpr auto kRedisCheck = 1 * kj::SECONDS;
+constexpr auto kOwnershipCheck = 500 * kj::MILLISECONDS;
 constexpr auto kLastPatience = 15 * kj::SECONDS;  // with a store that does not answer
 
 struct Options {
   std::string host = "127.0.0.1", redis, state;
   std::uint16_t port = 0;
+  int grace = 30;  // seconds
+  bool standby = false;
   int lifeline = -1;
 };
 
@@ -49,9 +55,9 @@ UniqueFd lock_state(const std::string& state) {
   return lock;
 }
 
-void publish(const std::string& home, const ClusterFile& mine) {
+void publish(const std::string& home, const ClusterFile& mine, bool took_over) {
   auto other = read_cluster_file(home);
-  if (other && other->head_pid != mine.head_pid && other->head_may_run()) {
+  if (!took_over && other && other->head_pid != mine.head_pid && other->head_may_run()) {
     std::fprintf(
         stderr, "head: %s/cluster names another head (process %d) and stays; reach this one with --head %s\n",
         home.c_str(), other->head_pid, mine.address.c_str());
@@ -77,22 +83,32 @@ int head(const Options& options) {
   Token token = value(cluster_token(true));
   std::string state = options.state.empty() ? folder + "/head" : options.state;
   if (auto made = make_private_directory(state); !made) throw Failed(made.error());
-  UniqueFd lock = lock_state(state);
+  gcs::RedisAddress address;
+  if (!options.redis.empty()) {
+    auto parsed = gcs::parse_redis_url(options.redis);
+    if (!parsed) throw UsageError(parsed.error());
+    address = *parsed;
+  }
+  UniqueFd lock;
+  if (options.standby) {
+    std::printf("head: standing by\n");
+    std::fflush(stdout);
+    lock = wait_for_state(state, options.lifeline);
+    if (!lock || (!options.redis.empty() && !wait_for_lease(address, options.lifeline))) return kOk;
+    log(Level::warning, "the active head is gone; taking over");
+  } else {
+    lock = lock_state(state);
+  }
   Address bound;
   // Before all else, so that a port in use leaves nothing to undo.
   UniqueFd listening = value(listen_on(Address{options.host, options.port, ""}, bound));
 
   std::unique_ptr<gcs::RedisProcess> redis;
-  gcs::RedisAddress address;
   if (options.redis.empty()) {
     const char* binary = std::getenv("TROUPE_REDIS_SERVER");
     redis = value(gcs::RedisProcess::start(
         {state + "/redis", binary != nullptr ? binary : "redis-server", std::chrono::seconds(60)}));
     address = redis->address();
-  } else {
-    auto parsed = gcs::parse_redis_url(options.redis);
-    if (!parsed) throw UsageError(parsed.error());
-    address = *parsed;
   }
 
   ControlLoop loop;
@@ -100,6 +116,9 @@ int head(const Options& options) {
   gcs::HeadServer::Options server_options;
   server_options.address = bound.text();
   server_options.version = kVersion;
+  // On a store of its own nobody can take its place.
+  if (!options.redis.empty()) server_options.ownership_check = kOwnershipCheck;
+  server_options.core.grace = options.grace * 1000;
   gcs::HeadServer server(loop.timer(), store, server_options);
   auto force = kj::newPromiseAndFulfiller<void>();
   bool asked = false;
@@ -114,7 +133,9 @@ int head(const Options& options) {
     auto ended = force.promise.then([] { return false; }).fork();
     if (!started.exclusiveJoin(ended.addBranch()).wait(loop.scope())) return kFailed;
     RpcListener listener(loop, std::move(listening), token, server.bootstrap());
-    publish(folder, {bound.text(), ::getpid(), host_id(), state});
+    std::optional<gcs::RedisLease> lease;
+    if (!redis) lease.emplace(loop.io(), address).keep();
+    publish(folder, {bound.text(), ::getpid(), host_id(), state}, options.standby);
     std::printf("head: listening on %s\n", bound.text().c_str());
     std::fflush(stdout);
     auto until = server.shutdown_requested().exclusiveJoin(ended.addBranch().ignoreResult());
@@ -139,6 +160,11 @@ Run add_head(CLI::App& app) {
   app.add_option("--redis", options->redis,
                  "a Redis to use, redis://[:password@]host[:port][/db]; else one of its own");
   app.add_option("--state", options->state, "folder for its state; else $TROUPE_HOME/head");
+  app.add_flag("--standby", options->standby,
+               "wait until the active head of the same --state or --redis is gone, then take its place");
+  app.add_option("--grace", options->grace,
+                 "seconds that nodes and programs have to come back after a restart of the head")
+      ->check(CLI::PositiveNumber);
   app.add_option("--lifeline", options->lifeline, "descriptor of a pipe whose end is this command's")
       ->group("");
   return [options] { return head(*options); };

@@ -6,11 +6,11 @@ HeadClient::HeadClient(const std::optional<std::string>& head) {
   auto found = find_cluster(head);
   if (!found) throw Failed(found.error());
   try {
-    connection_ = rpc_connect(loop_, found->address, found->token).wait(loop_.scope());
+    connection_ = connect_to_head(loop_, *found).wait(loop_.scope());
   } catch (const kj::Exception& failure) {
     Error error = error_of(failure);
     if (error.kind == ErrorKind::unavailable) {
-      error.message = "no head answers at " + found->address.text() + " (from " + found->source +
+      error.message = "no head answers at " + found->text() + " (from " + found->source +
                       "): " + error.message + "; start one with `troupe head`";
     }
     throw Failed(error);

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "core/config/find_cluster.h"
+#include "core/config/head_connection.h"
 #include "core/control/kj_error.h"
 #include "core/control/rpc.h"
 #include "core/protocol/cluster.capnp.h"

@@ -70,7 +70,8 @@ LocalCluster::LocalCluster(int nodes, const std::vector<std::string>& node_argum
     members_.reserve(static_cast<std::size_t>(nodes) + 1);
     address_ = await_line(start("head", {"head"}), "head: listening on ");
     for (int i = 1; i <= nodes; ++i) {
-      std::vector<std::string> arguments = {"node", "--head", address_, "--name", "n" + std::to_string(i)};
+      std::vector<std::string> arguments = {
+          "node", "--head", address_, "--name", "n" + std::to_string(i), "--head-patience", "0"};
       arguments.insert(arguments.end(), node_arguments.begin(), node_arguments.end());
       start("node-" + std::to_string(i), std::move(arguments));
     }

@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "core/base/log.h"
-#include "core/config/find_cluster.h"
+#include "core/config/head_connection.h"
 #include "core/config/home.h"
 #include "core/control/kj_error.h"
 #include "core/control/rpc.h"
@@ -29,13 +29,14 @@ struct Options {
   std::optional<std::string> head;
   std::string name, host = "127.0.0.1", state;
   ResourceOptions resources;
+  int head_patience = 600;  // seconds
   int lifeline = -1;
 };
 
 // Tries until the head answers; errors that waiting does not mend end it at once.
 kj::Promise<kj::Own<RpcConnection>> connect_patiently(ControlLoop& loop, const ClusterLocation& cluster,
                                                       kj::TimePoint deadline, kj::Duration pause) {
-  return rpc_connect(loop, cluster.address, cluster.token)
+  return connect_to_head(loop, cluster)
       .catch_([&loop, &cluster, deadline,
                pause](kj::Exception&& failure) -> kj::Promise<kj::Own<RpcConnection>> {
         bool passes = error_of(failure).kind == ErrorKind::unavailable;
@@ -89,6 +90,10 @@ int node(const Options& options) {
   raise_descriptor_limit();
 
   ControlLoop loop;
+  agent_options.head_patience = options.head_patience * kj::SECONDS;
+  if (options.head_patience > 0) {
+    agent_options.reconnect = [&loop, head = options.head] { return find_head(loop, head); };
+  }
   NodeAgent agent(loop, std::move(agent_options));
   auto stopped = kj::newPromiseAndFulfiller<bool>();
   bool joined = false;
@@ -105,7 +110,7 @@ int node(const Options& options) {
                          .then([] { return true; });
     if (!connected.exclusiveJoin(kj::mv(stopped.promise)).wait(loop.scope())) return kOk;
     joined = true;
-    std::printf("node: joined %s as %s\n", cluster->address.text().c_str(), agent.name().c_str());
+    std::printf("node: joined %s as %s\n", cluster->text().c_str(), agent.name().c_str());
     std::fflush(stdout);
     agent.ended().wait(loop.scope());
     loop.timer().afterDelay(10 * kj::MILLISECONDS).wait(loop.scope());
@@ -124,6 +129,9 @@ Run add_node(CLI::App& app) {
   options->resources.add_to(app);
   app.add_option("--host", options->host, "address at which its workers take calls from other machines");
   app.add_option("--state", options->state, "folder for logs and sockets; else one below $TROUPE_HOME/nodes");
+  app.add_option("--head-patience", options->head_patience,
+                 "seconds without a head after which the node ends; 0: it ends with its head")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--lifeline", options->lifeline, "descriptor of a pipe whose end is this command's")
       ->group("");
   return [options] { return node(*options); };

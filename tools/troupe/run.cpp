@@ -55,9 +55,9 @@ std::optional<Cluster> current_cluster(const Options& options) {
     std::fprintf(
         stderr,
         "troupe run: using the cluster at %s, so --nodes and resources mean nothing; --local starts one\n",
-        found->address.text().c_str());
+        found->text().c_str());
   }
-  return Cluster{found->address.text(), found->token.hex()};
+  return Cluster{found->text(), found->token.hex()};
 }
 
 // Signals meant for the program are taken in here and passed on.

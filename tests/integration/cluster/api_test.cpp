@@ -19,8 +19,17 @@ TEST_P(Probe, HoldsOnALocalClusterOfTwoNodes) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, Probe,
                          testing::Values("api", "api_light", "names", "resources", "restart", "constructor",
-                                         "light_blocking"),
+                                         "light_blocking", "supervision"),
                          [](const auto& info) { return std::string(info.param); });
+
+TEST(Supervision, AFailureNobodyDealsWithEndsTheProgram) {
+  Scene scene;
+  auto outcome = scene.run({bin("troupe"), "run", bin("probe"), "careless"});
+  EXPECT_EQ(outcome.status, 1) << outcome.output;
+  EXPECT_NE(outcome.output.find("this program ends"), std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.output.find("SIGKILL"), std::string::npos) << outcome.output;
+  EXPECT_TRUE(scene.all_gone()) << scene.describe_processes();
+}
 
 TEST(Hello, PrintsItsSum) {
   Scene scene;

@@ -17,10 +17,12 @@ struct Cast {
   Scene::Process head, node, driver;
   int worker = 0, child = 0;
 
-  Cast() {
+  explicit Cast(std::vector<std::string> node_options = {}) {
     head = scene.start({bin("troupe"), "head"});
     EXPECT_TRUE(head.wait_for("listening on")) << head.seen;
-    node = scene.start({bin("troupe"), "node"});
+    std::vector<std::string> line{bin("troupe"), "node"};
+    line.insert(line.end(), node_options.begin(), node_options.end());
+    node = scene.start(line);
     driver = scene.start({bin("troupe"), "run", bin("probe"), "linger"});
     EXPECT_TRUE(driver.wait_for("probe: lingering ")) << driver.seen;
     driver.wait_for("\n", 5);
@@ -68,8 +70,8 @@ TEST(Death, OfAnAgentTakesItsWorkers) {
   EXPECT_TRUE(cast.lives(cast.head.pid));
 }
 
-TEST(Death, OfTheHeadTakesRedisAndWorkers) {
-  Cast cast;
+TEST(Death, OfTheHeadForLongTakesEverything) {
+  Cast cast({"--head-patience", "1"});
   ::kill(cast.head.pid, SIGKILL);
   EXPECT_TRUE(eventually([&] {
     std::string text = cast.scene.describe_processes();

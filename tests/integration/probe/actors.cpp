@@ -31,6 +31,15 @@ bool Worker::wait_for_cancel(int ms) const {
   return false;
 }
 
+int Worker::owned() {
+  owned_.push_back(troupe::spawn<Worker>(troupe::ActorOptions()));
+  return owned_.back().call<&Worker::pid>().get();
+}
+
+void Worker::deal_with_failures() {
+  troupe::on_failure([this](const troupe::ActorFailure& failure) { failures_ += failure.class_name + ";"; });
+}
+
 int Worker::child(const std::string& command) const {
   int pid = ::fork();
   if (pid == 0) {

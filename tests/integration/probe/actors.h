@@ -61,11 +61,16 @@ class Worker : public Base {
   void sleep_ms(int ms) const;
   bool wait_for_cancel(int ms) const;
   int child(const std::string& command) const;  // starts a process of its own
+  int owned();                                  // spawns an actor and returns its process
+  void deal_with_failures();                    // of those it spawns
+  std::string failures() const { return failures_; }
   std::string echo(std::string text) const { return text; }
   void print(int lines) const;
 
  private:
   int total_ = 0, produced_ = 0;
+  std::string failures_;
+  std::vector<troupe::Handle<Worker>> owned_;
   std::vector<int> order_;
 };
 
@@ -94,7 +99,8 @@ inline constexpr auto troupe::actor<probe::Worker> =
                  &probe::Worker::block_on, &probe::Worker::circle, &probe::Worker::count,
                  &probe::Worker::produced, &probe::Worker::pid, &probe::Worker::where,
                  &probe::Worker::devices, &probe::Worker::incarnation, &probe::Worker::sleep_ms,
-                 &probe::Worker::wait_for_cancel, &probe::Worker::child, &probe::Worker::echo,
+                 &probe::Worker::wait_for_cancel, &probe::Worker::child, &probe::Worker::owned,
+                 &probe::Worker::deal_with_failures, &probe::Worker::failures, &probe::Worker::echo,
                  &probe::Worker::print>();
 template <>
 inline constexpr auto troupe::actor<probe::Thrower> = troupe::describe<probe::Thrower>("probe.Thrower")

@@ -8,6 +8,7 @@
 #include <functional>
 #include <iostream>
 #include <map>
+#include <mutex>
 #include <sstream>
 #include <thread>
 
@@ -206,6 +207,68 @@ void light_blocking() {
   for (auto& answer : answers) check(answer.get() >= 1, "light actors that block on each other's lanes");
 }
 
+void say(const std::string& text) {
+  std::printf("probe: %s\n", text.c_str());
+  std::fflush(stdout);
+}
+
+void eventually(const std::function<bool()>& condition, const std::string& what) {
+  for (int i = 0; i < 3000; ++i) {
+    if (condition()) return;
+    std::this_thread::sleep_for(10ms);
+  }
+  throw Wrong("did not come to pass: " + what);
+}
+
+void supervision() {
+  std::mutex mutex;
+  std::string own, general;
+  auto seen = [&](const std::string& in) {
+    std::lock_guard lock(mutex);
+    return in;
+  };
+  auto handled = troupe::spawn<Worker>(ActorOptions().on_failure([&](const troupe::ActorFailure& failure) {
+    std::lock_guard lock(mutex);
+    own = failure.class_name + ": " + failure.error.describe();
+  }));
+  ::kill(handled.call<&Worker::pid>().get(), SIGKILL);
+  eventually([&] { return seen(own).find("SIGKILL") != std::string::npos; },
+             "the actor's own handler: " + own);
+  check(own.rfind("probe.Worker: ", 0) == 0, own);
+  troupe::on_failure([&](const troupe::ActorFailure& failure) {
+    std::lock_guard lock(mutex);
+    general += failure.class_name + ";";
+  });
+  auto other = troupe::spawn<Worker>(ActorOptions().light());
+  ::kill(other.call<&Worker::pid>().get(), SIGKILL);
+  eventually([&] { return seen(general) == "probe.Worker;"; }, "the program's handler: " + general);
+  troupe::on_failure(nullptr);
+  auto killed = troupe::spawn<Worker>(ActorOptions());
+  killed.kill().get();  // which is no failure
+  auto asked = troupe::spawn<Worker>(ActorOptions());
+  auto lost = asked.call<&Worker::sleep_ms>(60'000);
+  auto parent = troupe::spawn<Worker>(ActorOptions().max_restarts(1));
+  int child = parent.call<&Worker::owned>().get();
+  ::kill(child, SIGKILL);
+  eventually([&] { return parent.with(CallOptions().retries(3)).call<&Worker::incarnation>().get() == 2; },
+             "an owner that deals with nothing fails too");
+  parent.call<&Worker::deal_with_failures>().get();
+  ::kill(parent.call<&Worker::owned>().get(), SIGKILL);
+  eventually([&] { return parent.call<&Worker::failures>().get() == "probe.Worker;"; }, "an owner's handler");
+  check(parent.call<&Worker::incarnation>().get() == 2, "and the owner goes on");
+  asked.kill().get();
+  check(failure_of([&] { lost.get(); }).kind == troupe::ErrorKind::actor_died, "a call to a killed actor");
+}
+
+// Does nothing about the failure of its actor's actor.
+void careless() {
+  auto parent = troupe::spawn<Worker>(ActorOptions());
+  int child = parent.call<&Worker::owned>().get();
+  say("careless");
+  ::kill(child, SIGKILL);
+  for (;;) ::pause();
+}
+
 // Leaves everything running and waits to be killed: prints the pids of its actors' processes.
 void linger() {
   auto own = troupe::spawn<Worker>(ActorOptions());
@@ -284,6 +347,71 @@ void lossy() {
     }
   }
   check(failed > 0, "the fault point did not fire");
+std::string whereabouts(const troupe::Handle<Worker>& actor) {
+  auto patient = actor.with(CallOptions().retries(5));
+  auto incarnation = patient.call<&Worker::incarnation>().get();
+  return "incarnation " + std::to_string(incarnation) + " on " + patient.call<&Worker::where>().get() +
+         " pid " + std::to_string(patient.call<&Worker::pid>().get());
+}
+
+// Tells, for each line of input, where its one actor is.
+void drift() {
+  auto actor = troupe::spawn<Worker>(ActorOptions().max_restarts(5));
+  say(whereabouts(actor));
+  for (std::string line; std::getline(std::cin, line) && line != "end";) say(whereabouts(actor));
+}
+
+// Goes on calling while the head dies and comes back. A line of input asks for a thing; each is answered with
+// a line.
+void outlive() {
+  auto named = troupe::spawn<Worker>(ActorOptions().name("survivor").max_restarts(5), 1);
+  auto light = troupe::spawn<Worker>(ActorOptions().light());
+  auto lone = troupe::spawn<Worker>(ActorOptions());
+  named.ready().get();
+  lone.ready().get();
+  std::atomic<long> calls{0};
+  std::string trouble;
+  std::jthread caller([&](std::stop_token stop) {
+    try {
+      while (!stop.stop_requested()) {
+        check(light.call<&Worker::add>(1).get() == ++calls, "calls come once and in order");
+        lone.call<&Worker::total>().get();
+      }
+    } catch (const std::exception& e) {
+      trouble = e.what();
+    }
+  });
+  say("survivor " + std::to_string(named.call<&Worker::pid>().get()));
+  for (std::string line; std::getline(std::cin, line) && line != "end";) {
+    if (line == "count") {
+      long before = calls;
+      while (calls < before + 100 && trouble.empty()) std::this_thread::sleep_for(1ms);
+      check(trouble.empty(), trouble);
+      say("calls go on");
+    } else if (line == "incarnation") {
+      say(whereabouts(named));
+    } else if (line == "control") {
+      check(troupe::find<Worker>("survivor") == named, "find");
+      auto fresh = troupe::spawn<Worker>(ActorOptions(), 3);
+      check(fresh.call<&Worker::total>().get() == 3, "a new actor");
+      fresh.kill().get();
+      auto error = failure_of([&] { fresh.call<&Worker::total>().get(); });
+      check(error.kind == troupe::ErrorKind::actor_died, "kill: " + error.describe());
+      auto late = troupe::spawn<Worker>(ActorOptions().light(), 4);
+      check(late.call<&Worker::total>().get() == 4, "a new light actor");
+      say("control is back");
+    } else if (line == "kill") {
+      named.kill().get();
+      auto error = failure_of([&] { named.call<&Worker::total>().get(); });
+      check(error.kind == troupe::ErrorKind::actor_died, "killed: " + error.describe());
+      named = troupe::spawn<Worker>(ActorOptions().name("survivor"), 2);
+      check(named.call<&Worker::total>().get() == 2, "the name is free");
+      say("killed");
+    }
+  }
+  caller.request_stop();
+  caller.join();
+  check(trouble.empty(), trouble);
 }
 
 const std::map<std::string, std::function<void()>> kCases = {
@@ -294,9 +422,13 @@ const std::map<std::string, std::function<void()>> kCases = {
     {"restart", [] { restart(ActorOptions()); }},
     {"constructor", constructor},
     {"light_blocking", light_blocking},
+    {"supervision", supervision},
+    {"careless", careless},
     {"linger", linger},
     {"lossy", lossy},
     {"scenario", scenario},
+    {"outlive", outlive},
+    {"drift", drift},
     {"output", output},
     {"wait_then_spawn", wait_then_spawn},
 };

@@ -68,7 +68,7 @@ TEST_F(ConfigTest, ClusterFileIsFoundAndRemovedByItsHeadOnly) {
   ASSERT_TRUE(token);
   auto found = find_cluster();
   ASSERT_TRUE(found) << found.error().describe();
-  EXPECT_EQ(found->address.text(), "127.0.0.1:7600");
+  EXPECT_EQ(found->text(), "127.0.0.1:7600");
   EXPECT_TRUE(found->token == *token);
   EXPECT_EQ(found->source, home_ + "/cluster");
   remove_cluster_file(home_, ::getpid() + 1);
@@ -111,11 +111,11 @@ TEST_F(ConfigTest, ArgumentWinsOverEnvironmentWinsOverFile) {
   ::setenv("TROUPE_TOKEN", token->hex().c_str(), 1);
   auto from_environment = find_cluster();
   ASSERT_TRUE(from_environment);
-  EXPECT_EQ(from_environment->address.text(), "10.0.0.2:1");
+  EXPECT_EQ(from_environment->text(), "10.0.0.2:1");
   EXPECT_TRUE(from_environment->token == *token);
   auto from_argument = find_cluster("10.0.0.3:2");
   ASSERT_TRUE(from_argument);
-  EXPECT_EQ(from_argument->address.text(), "10.0.0.3:2");
+  EXPECT_EQ(from_argument->text(), "10.0.0.3:2");
 }
 
 TEST_F(ConfigTest, BadAddressAndTokenAreNamed) {

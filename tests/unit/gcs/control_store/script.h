@@ -56,6 +56,7 @@ inline SpecPtr spec_of(const std::string& text) {
   spec->node = words.value("on");
   spec->owner = parse_actor_id(words.value("owner"));
   spec->max_restarts = std::stoi(words.value("restarts", "0"));
+  spec->restart_window = std::stoll(words.value("within", "0"));
   spec->isolation = words.has("light") ? Isolation::light : Isolation::process;
   spec->detached = words.has("detached");
   spec->get_or_create = words.has("get_or_create");

@@ -36,7 +36,7 @@ TEST(ControlStoreTranscript, ALightActorLivesAndDies) {
 > kill 1.1
   destroy 1.1#1 node=1
   persist actors 1.1
-  notify 1 1.1#1 dead error(actor died: it was killed)
+  notify 1 1.1#1 dead error(cancelled: it was killed)
   reply 8 done actor 1.1
 > destroyed 1 1.1#1
   persist actors 1.1
@@ -105,6 +105,44 @@ TEST(ControlStoreTranscript, AnActorRestartsWithBackOffAndLeavesASuspectNode) {
 )");
 }
 
+TEST(ControlStoreTranscript, RestartsCountWithinTheirWindow) {
+  expect_transcript(R"(> join n1 cpu=2
+  persist counters 0
+  persist nodes 1
+  reply 1 node 1 n1
+> open_job j
+  persist counters 1
+  persist counters 2
+  persist jobs 1
+  reply 2 job 1 process 1
+> spawn 1: 1.1 cpu=1 restarts=1 within=60000
+  persist actors 1.1
+  reply 3 spawned 1.1
+  start_job node=1 job=1
+  place 1.1#1 node=1 process=2
+> alive 1 1.1#1 2
+  notify 1 1.1#1 alive at 2
+> at 1000
+> process_ended 1 2
+  persist actors 1.1
+  notify 1 1.1#1 restarting error(actor died: signal 9)
+  place 1.1#2 node=1 process=3
+> alive 1 1.1#2 3
+  notify 1 1.1#2 alive at 3
+> at 61000
+> process_ended 1 3
+  persist actors 1.1
+  notify 1 1.1#2 restarting error(actor died: signal 9)
+  place 1.1#3 node=1 process=4
+> alive 1 1.1#3 4
+  notify 1 1.1#3 alive at 4
+> at 120999
+> process_ended 1 4
+  persist actors 1.1
+  notify 1 1.1#3 dead error(actor died: signal 9)
+)");
+}
+
 TEST(ControlStoreTranscript, ANameIsOneRegister) {
   expect_transcript(R"(> join n1 cpu=4
   persist counters 0
@@ -133,7 +171,7 @@ TEST(ControlStoreTranscript, ANameIsOneRegister) {
 > kill 1.1
   destroy 1.1#1 node=1
   persist actors 1.1
-  notify 1 1.1#1 dead error(actor died: it was killed)
+  notify 1 1.1#1 dead error(cancelled: it was killed)
   reply 9 done actor 1.1
 > find store
   reply 10 error(not found: no actor is named store)
@@ -186,21 +224,21 @@ TEST(ControlStoreTranscript, OwnersTakeTheirActorsAlongAndDetachedOnesStay) {
   notify 1 1.1#1 dead error(actor died: threw)
   destroy 2.1#1 node=1
   persist actors 2.1
-  notify 2 2.1#1 dead error(actor died: its owner 1.1 ended)
+  notify 2 2.1#1 dead error(cancelled: its owner 1.1 ended)
   destroy 4.1#1 node=1
   persist actors 4.1
-  notify 4 4.1#1 dead error(actor died: its owner 2.1 ended)
+  notify 4 4.1#1 dead error(cancelled: its owner 2.1 ended)
 > spawn 2: 2.4 owner=1.1
-  reply 9 spawned 2.4 error(actor died: its owner 1.1 has ended)
+  reply 9 spawned 2.4 error(cancelled: its owner 1.1 has ended)
 > driver_gone 1
   persist jobs 1
   destroy 2.3#1 node=1
   persist actors 2.3
-  notify 2 2.3#1 dead error(actor died: its job ended: its driver ended)
+  notify 2 2.3#1 dead error(cancelled: its job ended: its driver ended)
 > kill 2.2
   destroy 2.2#1 node=1
   persist actors 2.2
-  notify 2 2.2#1 dead error(actor died: it was killed)
+  notify 2 2.2#1 dead error(cancelled: it was killed)
   reply 11 done actor 2.2
 > destroyed 1 2.2#1
   persist actors 2.2
@@ -262,7 +300,7 @@ TEST(ControlStoreTranscript, InfeasibleIsToldAndFractionsNeverMeetWholeGpus) {
 > kill 1.1
   destroy 1.1#1 node=2
   persist actors 1.1
-  notify 1 1.1#1 dead error(actor died: it was killed)
+  notify 1 1.1#1 dead error(cancelled: it was killed)
   reply 9 done actor 1.1
 > destroyed 2 1.1#1
   persist actors 1.1
@@ -309,7 +347,7 @@ TEST(ControlStoreTranscript, AnOldIncarnationIsFenced) {
 > kill 1.1 restart
   destroy 1.1#2 node=2
   persist actors 1.1
-  notify 1 1.1#2 restarting error(actor died: it was killed)
+  notify 1 1.1#2 restarting error(cancelled: it was killed)
   reply 13 done actor 1.1
 > destroyed 2 1.1#2
 > end_job 1

@@ -1,0 +1,46 @@
+// The active head's sign of life in a Redis that several heads share: a key that expires unless it is
+// renewed. It only says when a standby should take over; that two heads never both write is seen to by the
+// token of RedisStore. A Redis that does not answer says nothing about the head.
+//
+// Owner: the head command. Thread: that of the io_context. Lifetime: dropping it ends renewing or watching;
+// the key then expires within kLife. Connects again for as long as it lives.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "gcs/store/redis_connection.h"
+
+#include <asio/steady_timer.hpp>
+
+namespace troupe::gcs {
+
+class RedisLease {
+ public:
+  static constexpr std::chrono::milliseconds kLife{1500}, kRenew{400}, kLook{200};
+  static constexpr int kLooks = 2;  // that found no key, in a row: the head is gone
+
+  RedisLease(asio::io_context& io, RedisAddress address, std::string prefix = "troupe:");
+  RedisLease(const RedisLease&) = delete;
+
+  void keep();                             // sets and renews it
+  void watch(std::function<void()> gone);  // once, when nobody keeps it
+
+ private:
+  void connect();
+  void act();
+  void again(std::chrono::milliseconds pause);
+
+  asio::io_context& io_;
+  RedisAddress address_;
+  std::string key_;
+  std::function<void()> gone_;  // none: this one keeps it
+  int looks_ = 0;
+  std::unique_ptr<RedisConnection> connection_;
+  asio::steady_timer timer_;
+  std::shared_ptr<int> alive_ = std::make_shared<int>();  // expires with this, for posted work
+};
+
+}  // namespace troupe::gcs
