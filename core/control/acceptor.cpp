@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "core/auth/proof.h"
+#include "core/control/address.h"
 #include "core/control/kj_error.h"
 
 namespace troupe {
@@ -129,8 +130,7 @@ void Acceptor::accept_ready() {
       refuse(std::to_string(kMaxUnproven) + " connections are proving the token already");
       continue;
     }
-    int on = 1;
-    ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    tune_connection(fd.get());
     prove(std::move(fd));
   }
   watch_->wait();

@@ -27,6 +27,10 @@ Result<UniqueFd> listen_on(const Address& address, Address& bound);
 
 // Starts a non-blocking connect; the caller waits until the socket is writable and then asks connect_result.
 Result<UniqueFd> start_connect(const Address& address);
+// For both ends of a TCP connection: small messages leave at once, and a peer whose machine is gone without a
+// word shows as the end of the connection within kSilentPeerMs.
+inline constexpr int kSilentPeerMs = 15'000;
+void tune_connection(int fd);
 Result<void> connect_result(int fd, const Address& address);
 
 }  // namespace troupe

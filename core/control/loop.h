@@ -16,10 +16,11 @@
 #include <functional>
 
 #include "core/control/event_port.h"
+#include "core/control/executor.h"
 
 namespace troupe {
 
-class ControlLoop {
+class ControlLoop final : public Executor {
  public:
   ControlLoop();
   ~ControlLoop() noexcept(false);
@@ -28,15 +29,14 @@ class ControlLoop {
   void run();   // until stop()
   void stop();  // any thread, also before run()
 
-  // Runs `work` on the control thread, in the order posted. Any thread. An exception that escapes is logged.
-  void post(std::function<void()> work);
+  // Any thread. An exception that escapes is logged.
+  void post(std::function<void()> work) override;
 
   asio::io_context& io() { return io_; }
-  kj::Timer& timer() { return port_.timer(); }
+  kj::Timer& timer() override { return port_.timer(); }
   kj::WaitScope& scope() { return scope_; }  // for tests: promise.wait(loop.scope())
 
-  // Runs `promise` to its end in the background; a failure is logged as "`what` failed".
-  void spawn(const char* what, kj::Promise<void> promise);
+  void spawn(const char* what, kj::Promise<void> promise) override;
 
  private:
   struct LogFailures;

@@ -12,13 +12,24 @@ RpcListener::RpcListener(ControlLoop& loop, UniqueFd listening, Token token,
         server_.accept(kj::mv(stream));
       }) {}
 
+namespace {
+
+kj::Own<kj::AsyncIoStream> reading_ahead(kj::Own<SocketStream> stream) {
+  stream->read_ahead();
+  return stream;
+}
+
+}  // namespace
+
 RpcConnection::RpcConnection(kj::Own<SocketStream> stream, capnp::Capability::Client bootstrap,
+                             bool server_side)
+    : RpcConnection(reading_ahead(kj::mv(stream)), kj::mv(bootstrap), server_side) {}
+
+RpcConnection::RpcConnection(kj::Own<kj::AsyncIoStream> stream, capnp::Capability::Client bootstrap,
                              bool server_side)
     : stream_(kj::mv(stream)),
       client_(*stream_, kj::mv(bootstrap),
-              server_side ? capnp::rpc::twoparty::Side::SERVER : capnp::rpc::twoparty::Side::CLIENT) {
-  stream_->read_ahead();
-}
+              server_side ? capnp::rpc::twoparty::Side::SERVER : capnp::rpc::twoparty::Side::CLIENT) {}
 
 kj::Promise<kj::Own<SocketStream>> connect_authenticated(ControlLoop& loop, const Address& address,
                                                          const Token& token) {

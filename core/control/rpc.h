@@ -30,11 +30,13 @@ class RpcConnection {
   // `bootstrap` is what this side offers to the other. Of the two sides of a socket pair one is the server.
   explicit RpcConnection(kj::Own<SocketStream> stream, capnp::Capability::Client bootstrap = nullptr,
                          bool server_side = false);
+  // Over any stream.
+  RpcConnection(kj::Own<kj::AsyncIoStream> stream, capnp::Capability::Client bootstrap, bool server_side);
   capnp::Capability::Client bootstrap() { return client_.bootstrap(); }
   kj::Promise<void> on_disconnect() { return client_.onDisconnect(); }
 
  private:
-  kj::Own<SocketStream> stream_;
+  kj::Own<kj::AsyncIoStream> stream_;
   capnp::TwoPartyClient client_;
 };
 

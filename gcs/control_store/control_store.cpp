@@ -150,6 +150,12 @@ const ProcessRecord* ControlStore::process(ProcessId id) const {
   return at == processes_.end() ? nullptr : &at->second;
 }
 
+bool ControlStore::wants(const Place& place) const {
+  const ActorRecord* record = actor(place.spec->actor);
+  return record != nullptr && record->incarnation == place.incarnation && record->node == place.node &&
+         record->process == place.process && !record->ending;
+}
+
 ActorId ControlStore::named(const std::string& name) const {
   auto at = names_.find(name);
   return at == names_.end() ? ActorId{} : at->second;

@@ -60,6 +60,7 @@ class ControlStore {
   NodeId node_named(const std::string& name) const;  // of a node that is not dead
   ActorState state_of(const ActorRecord& record) const;
   std::string waiting_reason(const ActorRecord& record) const;
+  bool wants(const Place& place) const;  // whether the command is still to be given
   std::uint64_t count(Phase phase) const { return counts_[static_cast<int>(phase)]; }
   std::string check() const;  // empty, or which invariant is broken
 

@@ -80,6 +80,7 @@ struct ActorFailed {
   ActorId actor;
   std::uint32_t incarnation = 0;
   Cause failure;
+  bool may_run = false;  // nobody knows whether it was started: what it holds is kept until it was destroyed
 };
 struct ProcessEnded {
   NodeId node;

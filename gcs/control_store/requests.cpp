@@ -179,8 +179,8 @@ void ControlStore::on(ActorFailed& e, Actions& out) {
   ActorRecord& record = at->second;
   Cause why = e.failure ? e.failure : failure(ErrorKind::actor_died, "it ended", record);
   // A light actor is gone with its report; a process of its own, and the GPU memory it maps, may need a kill.
-  bool light = record.spec->isolation == Isolation::light;
-  incarnation_over(record, std::move(why), light ? Lease::gone : Lease::held, true, out);
+  bool gone = record.spec->isolation == Isolation::light && !e.may_run;
+  incarnation_over(record, std::move(why), gone ? Lease::gone : Lease::held, true, out);
 }
 
 void ControlStore::on(ActorDestroyed& e, Actions& out) {

@@ -80,6 +80,8 @@ void ControlStore::restore_actor(StoredActor& stored, std::vector<ActorId>& orph
     record.phase = Phase::dead;
     ++counts_[static_cast<int>(Phase::dead)];
     dead_actors_.push_back(id);
+    // The node that held its lease is dead, or its job is not known: the record says so from now on.
+    if (stored.node || stored.phase != Phase::dead) persist(record, out);
     return;
   }
   ++counts_[static_cast<int>(record.phase)];
@@ -107,7 +109,6 @@ void ControlStore::restore_actor(StoredActor& stored, std::vector<ActorId>& orph
   if (!stored.spec->name.empty()) names_.emplace(stored.spec->name, id);
   if (record.phase == Phase::starting && !leased) orphans.push_back(id);
   if ((record.phase == Phase::pending || record.phase == Phase::restarting) && !leased) enqueue(record);
-  (void)out;
 }
 
 void ControlStore::link_to_owner(StoredActor& stored, std::vector<ActorId>& orphans) {

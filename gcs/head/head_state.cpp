@@ -2,11 +2,21 @@
 
 #include <algorithm>
 
+#include "core/base/fault_point.h"
 #include "core/base/log.h"
 #include "core/control/kj_error.h"
 #include "gcs/head/record_codec.h"
 
 namespace troupe::gcs {
+namespace {
+
+FaultPoint write_lost("head.store.lose_request"), write_answer_lost("head.store.lose_reply");
+FaultPoint crash_before_write("head.crash.before_write"), crash_after_write("head.crash.after_write"),
+    crash_before_answer("head.crash.before_answer");
+
+Error fault(const char* what) { return Error(ErrorKind::unavailable, std::string("a fault point ") + what); }
+
+}  // namespace
 
 HeadState::HeadState(kj::Timer& timer, Store& store, HeadServer::Options options)
     : timer_(timer), store_(store), options_(std::move(options)), core_(options_.core), tasks_(*this) {
@@ -94,6 +104,8 @@ void HeadState::carry_out(Action action) {
     return peer;
   };
   if (auto* place = std::get_if<Place>(&action.what)) {
+    // What ended while its record was being written must not be started any more.
+    if (!core_.wants(*place)) return;
     if (NodePeer* peer = to_node(place->node)) peer->place(std::move(*place));
   } else if (auto* start = std::get_if<StartJob>(&action.what)) {
     const JobRecord* job = core_.job(start->job);
@@ -119,6 +131,7 @@ void HeadState::carry_out(Action action) {
 void HeadState::answer(RequestId request, Answer answer) {
   auto at = asks_.find(request);
   if (at == asks_.end()) return;
+  crash_before_answer.crash(&timer_);
   Ask ask = kj::mv(at->second);
   asks_.erase(at);
   if (const auto* error = std::get_if<Error>(&answer)) {
@@ -195,9 +208,17 @@ void HeadState::write_batch() {
   dirty_.clear();
   Turn turn = turn_++;
   core_.begin_turn(turn_);
+  crash_before_write.crash(&timer_);
+  if (write_lost.fires()) {
+    written(turn, std::move(keys), fault("lost a batch"));
+    return;
+  }
   store_.write(std::move(batch),
                [this, alive = weak_from_this(), turn, keys = std::move(keys)](Result<void> result) mutable {
-                 if (!alive.expired() && !closed_) written(turn, std::move(keys), std::move(result));
+                 if (alive.expired() || closed_) return;
+                 crash_after_write.crash(&timer_);
+                 if (result && write_answer_lost.fires()) result = fault("lost the store's answer");
+                 written(turn, std::move(keys), std::move(result));
                });
 }
 

@@ -1,5 +1,6 @@
 #include "gcs/head/peers.h"
 
+#include "core/control/call_faults.h"
 #include "core/control/kj_error.h"
 #include "gcs/head/head_state.h"
 #include "gcs/head/wire.h"
@@ -9,6 +10,11 @@ namespace {
 
 constexpr std::size_t kMostBytes = 4u << 20;  // of one message, far below the limit of a reader
 constexpr std::size_t kMostActors = 2'000;
+
+CallFaults place_faults("head.place.lose_request", "head.place.lose_reply");
+CallFaults destroy_faults("head.destroy.lose_request", "head.destroy.lose_reply");
+CallFaults end_job_faults("head.end_job.lose_request", "head.end_job.lose_reply");
+FaultPoint place_twice("head.place.twice"), destroy_twice("head.destroy.twice");
 
 }  // namespace
 
@@ -59,10 +65,15 @@ void NodePeer::send_places() {
   }
   places_.clear();
   bytes_ = 0;
+  if (place_twice.fires()) {
+    auto again = agent_.placeRequest();
+    again.setPlacements(request.getPlacements().asReader());
+    tasks_.add(again.send().ignoreResult());
+  }
   // Outcomes come as events; only a refusal of the whole message shows here.
-  tasks_.add(request.send().ignoreResult().catch_([this, sent = kj::mv(sent)](kj::Exception&& failure) {
+  tasks_.add(place_faults.send(request).catch_([this, sent = kj::mv(sent)](kj::Exception&& failure) {
     auto why = std::make_shared<Error>(error_of(failure));
-    for (auto [actor, incarnation] : sent) head_.apply_later(ActorFailed{id_, actor, incarnation, why});
+    for (auto [actor, incarnation] : sent) head_.apply_later(ActorFailed{id_, actor, incarnation, why, true});
   }));
 }
 
@@ -75,7 +86,12 @@ void NodePeer::send_destroys() {
   }
   auto sent = std::make_shared<std::vector<Destroy>>(std::move(destroys_));
   destroys_.clear();
-  tasks_.add(request.send().ignoreResult().then(
+  if (destroy_twice.fires()) {
+    auto again = agent_.destroyRequest();
+    again.setActors(request.getActors().asReader());
+    tasks_.add(again.send().ignoreResult());
+  }
+  tasks_.add(destroy_faults.send(request).then(
       [this, sent] {
         for (const Destroy& one : *sent) {
           head_.apply_later(ActorDestroyed{one.node, one.actor, one.incarnation});
@@ -93,7 +109,7 @@ void NodePeer::end_job(JobId job) {
   flush();
   auto request = agent_.endJobRequest();
   request.setJob(job.value);
-  tasks_.add(request.send().ignoreResult().then(
+  tasks_.add(end_job_faults.send(request).then(
       [this, job] {
         head_.apply_later(JobEndedOn{id_, job});
       },

@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <thread>
 
+#include "core/base/fault_point.h"
 #include "core/base/log.h"
 #include "core/config/home.h"
-#include "core/config/host_id.h"
 #include "core/control/kj_error.h"
 #include "core/os/process.h"
 #include "runtime/agent/machine.h"
@@ -18,6 +18,8 @@
 
 namespace troupe {
 namespace {
+
+FaultPoint crash_after_place("agent.crash.after_place"), crash_in_destroy("agent.crash.in_destroy");
 
 constexpr std::size_t kOldLogs = 20;
 // A Unix socket's path has 107 bytes; workers add a file name.
@@ -32,10 +34,10 @@ std::string short_name(std::string class_name) {
 
 }  // namespace
 
-AgentState::AgentState(ControlLoop& loop, NodeAgent::Options options)
+AgentState::AgentState(Executor& loop, NodeAgent::Options options)
     : loop_(loop),
       options_(std::move(options)),
-      host_id_(troupe::host_id()),
+      host_id_(options_.host_id),
       name_(options_.name),
       journals_(loop, options_.state + "/journals",
                 [this](std::uint64_t actor) { return actors_.count(actor) > 0; }),
@@ -113,6 +115,7 @@ void AgentState::remember_end(std::uint64_t actor, std::uint32_t incarnation) {
 }
 
 void AgentState::recorded(std::uint64_t report) {
+  std::erase_if(ended_processes_, [report](const auto& one) { return one.second <= report; });
   for (; !endings_.empty() && endings_.front().report <= report; endings_.pop_front()) {
     auto at = ended_.find(endings_.front().actor);
     if (at != ended_.end() && at->second == endings_.front().incarnation) ended_.erase(at);
@@ -128,6 +131,7 @@ void AgentState::start_job(JobDescription description) {
     return kj::heap<WorkerHostServant>(weak, worker.process);
   };
   hooks.output = [this](Job& job, std::string_view line) { zygote_line(job, line); };
+  hooks.start = options_.starter;
   hooks.patience = options_.patience;
   hooks.launcher = options_.launcher;
   auto id = description.id;
@@ -155,6 +159,10 @@ void AgentState::place(capnp::List<wire::Placement>::Reader placements) {
           Error(ErrorKind::unavailable, stopping_ ? "the node is ending" : "its job is not on the node"));
       continue;
     }
+    if (ended_processes_.count(one.getProcess()) > 0) {
+      events_.actor_failed(actor, incarnation, Error(ErrorKind::actor_died, "its process has just ended"));
+      continue;
+    }
     auto [at, fresh] = group_of.try_emplace(one.getProcess(), groups.size());
     if (fresh) groups.emplace_back(&worker_for(one, *job->second), std::vector<wire::Placement::Reader>());
     groups[at->second].second.push_back(one);
@@ -167,6 +175,7 @@ void AgentState::place(capnp::List<wire::Placement>::Reader placements) {
     expect_registration(*worker);
     jobs_[worker->job]->start(worker->shared_from_this());
   }
+  crash_after_place.crash(&loop_);
 }
 
 WorkerProcess& AgentState::worker_for(wire::Placement::Reader placement, Job& job) {
@@ -228,6 +237,7 @@ WorkerStart AgentState::parameters_of(const WorkerProcess& worker) const {
 }
 
 kj::Promise<void> AgentState::destroy(capnp::List<wire::Incarnation>::Reader list) {
+  crash_in_destroy.crash(&loop_);
   std::unordered_map<std::uint64_t, std::vector<WorkerProcess::Placed>> light;
   kj::Vector<kj::Promise<void>> done;
   for (auto one : list) {
@@ -273,6 +283,7 @@ kj::Promise<void> AgentState::end_workers(const std::string& reason) {
     self->events_.forget();
     self->actors_.clear();
     self->ended_.clear();
+    self->ended_processes_.clear();
     self->endings_.clear();
   });
 }
@@ -384,6 +395,7 @@ void AgentState::worker_ended(WorkerProcess& worker, const Error& how) {
   events_.dropped(worker.job, worker.process, worker.limit.take_dropped());
   Error error = how;
   error.node = {node_};
+  ended_processes_[worker.process] = events_.next_report();
   events_.process_ended(worker.process, error);
 }
 

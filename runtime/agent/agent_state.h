@@ -21,7 +21,7 @@ namespace troupe {
 
 class AgentState : public std::enable_shared_from_this<AgentState> {
  public:
-  AgentState(ControlLoop& loop, NodeAgent::Options options);
+  AgentState(Executor& loop, NodeAgent::Options options);
   ~AgentState() noexcept(false);
 
   // Makes the folders. Before anything else.
@@ -79,7 +79,7 @@ class AgentState : public std::enable_shared_from_this<AgentState> {
   void forget_logs_of_old_jobs();
   void flush_logs_later();
 
-  ControlLoop& loop_;
+  Executor& loop_;
   NodeAgent::Options options_;
   std::string host_id_, sockets_, logs_;
   bool sockets_are_temporary_ = false;
@@ -92,6 +92,7 @@ class AgentState : public std::enable_shared_from_this<AgentState> {
   std::unordered_map<std::uint64_t, std::shared_ptr<WorkerProcess>> workers_;
   std::unordered_map<std::uint64_t, ActorPlace> actors_;
   std::unordered_map<std::uint64_t, std::uint32_t> ended_;  // → incarnation
+  std::unordered_map<std::uint64_t, std::uint64_t> ended_processes_;  // → report; commands may still name them
   std::deque<Ended> endings_;                               // in the order of their reports
   std::deque<std::string> old_logs_;
   JournalKeeper journals_;

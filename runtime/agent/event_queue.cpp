@@ -2,10 +2,18 @@
 
 #include <algorithm>
 
+#include "core/base/fault_point.h"
 #include "core/base/log.h"
 #include "core/control/kj_error.h"
 
 namespace troupe {
+namespace {
+
+FaultPoint report_twice("agent.report.twice"), report_late("agent.report.delay");
+FaultPoint crash_before_report("agent.crash.before_report");
+constexpr auto kLate = 50 * kj::MILLISECONDS;
+
+}  // namespace
 
 void EventQueue::connect(wire::Membership::Client membership) {
   ++connection_;
@@ -103,6 +111,14 @@ void EventQueue::close_report() {
 
 void EventQueue::flush() {
   if (membership_ == nullptr) return;
+  if (!events_.empty()) crash_before_report.crash(&loop_);
+  if (!events_.empty() && report_late.fires()) {
+    loop_.spawn("a late report",
+                loop_.timer().afterDelay(kLate).then([this, alive = std::weak_ptr<int>(alive_)] {
+                  if (!alive.expired()) flush();
+                }));
+    return;
+  }
   while (on_their_way_ < kMostOnTheirWay) {
     // Output first: the driver reads a worker's last words before it hears of its end.
     std::size_t outputs = 0, lines = 0;
@@ -142,6 +158,11 @@ void EventQueue::send(std::size_t outputs, Report* report) {
     for (auto& event : report->events) list.setWithCaveats(at++, event.getReader());
     report->sent = true;
     number = report->number;
+  }
+  if (report_twice.fires()) {
+    auto again = KJ_ASSERT_NONNULL(membership_).reportRequest();
+    again.setEvents(request.getEvents().asReader());
+    loop_.spawn("report to the head", again.send().ignoreResult());
   }
   ++on_their_way_;
   std::weak_ptr<int> alive = alive_;

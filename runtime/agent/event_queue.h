@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/control/loop.h"
+#include "core/control/executor.h"
 #include "core/protocol/cluster.capnp.h"
 
 namespace troupe {
@@ -24,7 +24,7 @@ namespace troupe {
 class EventQueue {
  public:
   using Recorded = std::function<void(std::uint64_t report)>;
-  EventQueue(ControlLoop& loop, Recorded recorded) : loop_(loop), recorded_(std::move(recorded)) {}
+  EventQueue(Executor& loop, Recorded recorded) : loop_(loop), recorded_(std::move(recorded)) {}
   ~EventQueue() noexcept(false) = default;
   EventQueue(const EventQueue&) = delete;
 
@@ -71,7 +71,7 @@ class EventQueue {
   void flush_later();
   void flush();
 
-  ControlLoop& loop_;
+  Executor& loop_;
   kj::Maybe<wire::Membership::Client> membership_;
   // Declared before the orphans, which lie in it.
   std::unique_ptr<capnp::MallocMessageBuilder> arena_;

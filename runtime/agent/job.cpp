@@ -1,32 +1,20 @@
 #include "runtime/agent/job.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-
-#include <cerrno>
 #include <utility>
+
+#include "core/base/fault_point.h"
 
 namespace troupe {
 namespace {
 
+FaultPoint launch_fails("agent.launch.fail");
+
 constexpr std::size_t kLastErrors = 8;
 constexpr auto kEndPatience = 4 * kj::SECONDS;
 
-struct Pipe {
-  UniqueFd reads, writes;
-};
-
-Result<Pipe> make_pipe() {
-  int fds[2];
-  if (::pipe2(fds, O_CLOEXEC) != 0) return system_error(errno, "cannot make a pipe for a worker's output");
-  return Pipe{UniqueFd(fds[0]), UniqueFd(fds[1])};
-}
-
 }  // namespace
 
-Job::Job(ControlLoop& loop, JobDescription description, std::string log, Hooks hooks)
+Job::Job(Executor& loop, JobDescription description, std::string log, Hooks hooks)
     : loop_(loop), description_(std::move(description)), log_(std::move(log)), hooks_(std::move(hooks)) {}
 
 void Job::start(std::shared_ptr<WorkerProcess> worker) {
@@ -45,11 +33,6 @@ void Job::pump() {
 }
 
 void Job::start_launcher() {
-  auto out = make_pipe();
-  auto err = make_pipe();
-  UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!out) return fail_waiting(out.error());
-  if (!err) return fail_waiting(err.error());
   SpawnOptions options;
   options.executable = executes_ ? hooks_.launcher : description_.executable;
   options.arguments = {executes_ ? hooks_.launcher : description_.executable};
@@ -61,8 +44,7 @@ void Job::start_launcher() {
   if (executes_)
     options.environment.push_back(std::string(kLauncherVariable) + "=" + description_.executable);
   options.directory = description_.directory;
-  options.fds = {{null.get(), 0}, {out->writes.get(), 1}, {err->writes.get(), 2}};
-  Launcher::Callbacks callbacks;
+  Starter::Callbacks callbacks;
   callbacks.ready = [this] {
     launching_ = Launching::ready;
     pump();
@@ -98,7 +80,14 @@ void Job::start_launcher() {
     worker->exited(wait_status);
   };
   callbacks.gone = [this](int wait_status) { launcher_gone(wait_status); };
-  auto started = Launcher::start(loop_.io(), std::move(options), std::move(callbacks));
+  callbacks.line = [this](std::string_view line, bool is_error) {
+    if (is_error) {
+      last_errors_.emplace_back(line);
+      if (last_errors_.size() > kLastErrors) last_errors_.pop_front();
+    }
+    hooks_.output(*this, line);
+  };
+  auto started = hooks_.start(std::move(options), std::move(callbacks));
   if (!started) {
     Error error = started.error();
     if (error.kind == ErrorKind::not_found || error.kind == ErrorKind::invalid_argument) {
@@ -109,17 +98,6 @@ void Job::start_launcher() {
   launcher_ = std::move(*started);
   launching_ = Launching::coming;
   last_errors_.clear();
-  out_ = std::make_unique<LineReader>(
-      loop_.io(), std::move(out->reads), [this](std::string_view line) { hooks_.output(*this, line); },
-      nullptr);
-  err_ = std::make_unique<LineReader>(
-      loop_.io(), std::move(err->reads),
-      [this](std::string_view line) {
-        last_errors_.emplace_back(line);
-        if (last_errors_.size() > kLastErrors) last_errors_.pop_front();
-        hooks_.output(*this, line);
-      },
-      nullptr);
   arm_patience();
 }
 
@@ -131,49 +109,38 @@ void Job::arm_patience() {
                     if (alive.expired() || attempt != attempt_) return;
                     if (launching_ != Launching::coming) return;
                     too_slow_ = true;
-                    launcher_->kill_zygote();
+                    launcher_->kill_parent();
                   }));
 }
 
 void Job::launch(std::shared_ptr<WorkerProcess> worker) {
-  auto out = make_pipe();
-  auto err = make_pipe();
-  int pair[2] = {-1, -1};
-  bool paired = ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0;
-  int number = errno;
-  UniqueFd ours(pair[0]), theirs(pair[1]);
-  if (!out) return worker->could_not_start(out.error());
-  if (!err) return worker->could_not_start(err.error());
-  if (!paired) return worker->could_not_start(system_error(number, "cannot make a socket for a worker"));
+  if (launch_fails.fires()) {
+    return worker->could_not_start(
+        Error(ErrorKind::resource_exhausted, "a fault point kept it from starting"));
+  }
+  auto ends = launcher_->launch(worker->process, hooks_.parameters(*worker));
+  if (!ends) return worker->could_not_start(ends.error());
   launched_[worker->process] = worker;
   worker->kill_group = [this, alive = std::weak_ptr<int>(alive_)](pid_t pid) {
     if (!alive.expired() && launcher_) launcher_->kill(pid);
   };
-  worker->launched(std::move(ours), std::move(out->reads), std::move(err->reads), hooks_.host(*worker));
-  launcher_->launch(worker->process, hooks_.parameters(*worker), std::move(theirs), std::move(out->writes),
-                    std::move(err->writes));
+  worker->launched(std::move(*ends), hooks_.host(*worker));
 }
 
 void Job::launcher_gone(int wait_status) {
   bool was_ready = launching_ == Launching::ready;
   bool retries = std::exchange(switch_, false);
-  for (auto* reader : {&out_, &err_}) {
-    if (*reader) (*reader)->drain();
-    reader->reset();
-  }
+  launcher_->drain();
   Error why = no_launcher(wait_status);
   launching_ = Launching::off;
   ++attempt_;
-  loop_.post([old = std::shared_ptr<Launcher>(std::move(launcher_))] {});
-  // Their parent is gone, so they were killed with it; this process may have inherited them.
+  auto old = std::shared_ptr<Starter>(std::move(launcher_));
   auto orphans = std::move(running_);
   running_.clear();
   for (auto& [pid, worker] : orphans) {
-    ::kill(-pid, SIGKILL);
-    int status = SIGKILL;
-    ::waitpid(pid, &status, 0);
-    worker->exited(status);
+    worker->exited(old->kill_orphan(pid));
   }
+  loop_.post([old] {});
   auto lost = std::move(launched_);
   launched_.clear();
   for (auto& [token, worker] : lost) worker->could_not_start(why);
@@ -225,7 +192,7 @@ kj::Promise<void> Job::end() {
     launcher_->end();
     loop_.spawn("ending a job",
                 loop_.timer().afterDelay(kEndPatience).then([this, alive = std::weak_ptr<int>(alive_)] {
-                  if (!alive.expired() && launcher_) launcher_->kill_zygote();
+                  if (!alive.expired() && launcher_) launcher_->kill_parent();
                 }));
   }
   auto& end = end_.emplace(kj::joinPromises(gone.releaseAsArray()).fork());

@@ -11,11 +11,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/control/loop.h"
-#include "runtime/agent/launcher.h"
+#include "core/control/executor.h"
 #include "runtime/agent/line_limit.h"
-#include "runtime/agent/line_reader.h"
 #include "runtime/agent/log_file.h"
+#include "runtime/agent/starter.h"
 #include "runtime/agent/worker_process.h"
 
 namespace troupe {
@@ -33,11 +32,12 @@ class Job {
     std::function<WorkerStart(const WorkerProcess&)> parameters;
     std::function<wire::WorkerHost::Client(const WorkerProcess&)> host;
     std::function<void(Job&, std::string_view line)> output;  // of the zygote
-    kj::Duration patience = 30 * kj::SECONDS;                 // until the zygote is ready
-    std::string launcher;                                     // program that executes workers
+    Starter::Factory start;
+    kj::Duration patience = 30 * kj::SECONDS;  // until the zygote is ready
+    std::string launcher;                      // program that executes workers
   };
 
-  Job(ControlLoop& loop, JobDescription description, std::string log, Hooks hooks);
+  Job(Executor& loop, JobDescription description, std::string log, Hooks hooks);
   ~Job() noexcept(false) = default;
 
   const JobDescription& description() const { return description_; }
@@ -61,7 +61,7 @@ class Job {
   void fail_waiting(const Error& why);
   Error no_launcher(int wait_status) const;
 
-  ControlLoop& loop_;
+  Executor& loop_;
   JobDescription description_;
   LogFile log_;
   Hooks hooks_;
@@ -69,8 +69,7 @@ class Job {
   bool executes_ = false;  // the program cannot be forked
   Launching launching_ = Launching::off;
   std::uint64_t attempt_ = 0;
-  std::unique_ptr<Launcher> launcher_;
-  std::unique_ptr<LineReader> out_, err_;
+  std::unique_ptr<Starter> launcher_;
   std::deque<std::string> last_errors_;
   std::deque<std::shared_ptr<WorkerProcess>> waiting_;
   std::unordered_map<std::uint64_t, std::shared_ptr<WorkerProcess>> launched_;  // by token = process id

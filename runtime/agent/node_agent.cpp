@@ -3,21 +3,25 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "core/base/fault_point.h"
 #include "core/base/log.h"
 #include "core/config/host_id.h"
 #include "core/control/kj_error.h"
 #include "runtime/agent/agent_state.h"
 #include "runtime/agent/servants.h"
+#include "runtime/agent/zygote_starter.h"
 
 namespace troupe {
 namespace {
 
 constexpr int kMostBeats = 20;
 
+FaultPoint beat_lost("agent.heartbeat.lose_request");
+
 void write_info(wire::NodeInfo::Builder to, const NodeAgent::Options& options, const std::string& name) {
   to.setName(name.c_str());
-  to.setHostId(host_id().c_str());
-  to.setPid(::getpid());
+  to.setHostId(options.host_id.c_str());
+  to.setPid(options.pid);
   to.setAddress(options.tcp_host.c_str());
   const auto& amounts = options.resources.all();
   auto list = to.initResources(static_cast<unsigned>(amounts.size()));
@@ -27,9 +31,19 @@ void write_info(wire::NodeInfo::Builder to, const NodeAgent::Options& options, c
   }
 }
 
+NodeAgent::Options completed(ControlLoop& loop, NodeAgent::Options options) {
+  if (options.host_id.empty()) options.host_id = host_id();
+  if (options.pid == 0) options.pid = ::getpid();
+  if (!options.starter) options.starter = zygotes(loop);
+  return options;
+}
+
 }  // namespace
 
 NodeAgent::NodeAgent(ControlLoop& loop, Options options)
+    : NodeAgent(static_cast<Executor&>(loop), completed(loop, std::move(options))) {}
+
+NodeAgent::NodeAgent(Executor& loop, Options options)
     : loop_(loop), state_(std::make_shared<AgentState>(loop, std::move(options))), ended_(nullptr) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   tell_ended_ = kj::mv(paf.fulfiller);
@@ -140,7 +154,7 @@ kj::Promise<void> NodeAgent::beat() {
     if (alive.expired() || finishing_) return kj::READY_NOW;
     state_->tell_of_dropped_lines();
     KJ_IF_MAYBE (membership, membership_) {
-      if (beats_ < kMostBeats) {
+      if (beats_ < kMostBeats && !beat_lost.fires()) {
         ++beats_;
         std::uint64_t number = connection_;
         auto answered = [this, alive, number] {

@@ -18,6 +18,7 @@
 #include "core/base/resources.h"
 #include "core/control/rpc.h"
 #include "core/protocol/cluster.capnp.h"
+#include "runtime/agent/starter.h"
 
 namespace troupe {
 
@@ -36,6 +37,10 @@ class NodeAgent {
     bool reaps_orphans = false;  // all other children of this process are its own to kill
     int lines_per_second = 200;  // of a worker's output, to its driver
     kj::Duration patience = 30 * kj::SECONDS;  // until a worker registers
+    // Set by the first constructor unless given.
+    std::string host_id;
+    int pid = 0;
+    Starter::Factory starter;
     // One attempt to reach the head again; none: the agent ends with its head.
     std::function<kj::Promise<kj::Own<RpcConnection>>()> reconnect;
     kj::Duration head_patience = 10 * kj::MINUTES;
@@ -43,7 +48,8 @@ class NodeAgent {
   static constexpr auto kHeartbeat = 150 * kj::MILLISECONDS;
   static constexpr auto kRetry = 100 * kj::MILLISECONDS;
 
-  NodeAgent(ControlLoop& loop, Options options);
+  NodeAgent(ControlLoop& loop, Options options);  // of this machine and process, with workers of a zygote
+  NodeAgent(Executor& loop, Options options);
   ~NodeAgent() noexcept(false);
   NodeAgent(const NodeAgent&) = delete;
 
@@ -68,7 +74,7 @@ class NodeAgent {
   void finish(kj::Maybe<kj::Exception> failure, const std::string& reason);
   kj::Promise<void> beat();
 
-  ControlLoop& loop_;
+  Executor& loop_;
   std::shared_ptr<AgentState> state_;
   kj::Own<kj::PromiseFulfiller<void>> tell_ended_;
   kj::Promise<void> ended_;

@@ -20,7 +20,7 @@ kj::PromiseFulfillerPair<void> pair() { return kj::newPromiseAndFulfiller<void>(
 
 }  // namespace
 
-WorkerProcess::WorkerProcess(ControlLoop& loop, std::uint64_t process_id, std::uint64_t job_id, bool is_light,
+WorkerProcess::WorkerProcess(Executor& loop, std::uint64_t process_id, std::uint64_t job_id, bool is_light,
                              std::string shown, OnLine line, OnEnd end)
     : process(process_id),
       job(job_id),
@@ -35,19 +35,17 @@ WorkerProcess::WorkerProcess(ControlLoop& loop, std::uint64_t process_id, std::u
   over_ = paf.promise.fork();
 }
 
-void WorkerProcess::launched(UniqueFd channel, UniqueFd out, UniqueFd err, wire::WorkerHost::Client host) {
+void WorkerProcess::launched(Starter::Ends ends, wire::WorkerHost::Client host) {
   phase_ = Phase::launched;
   open_streams_ = 3;
-  auto connection =
-      kj::heap<RpcConnection>(kj::heap<SocketStream>(loop_, std::move(channel)), kj::mv(host), true);
+  auto connection = kj::heap<RpcConnection>(kj::mv(ends.channel), kj::mv(host), true);
   auto weak = weak_from_this();
   loop_.spawn("watching a worker's channel", connection->on_disconnect().then([weak] {
     if (auto self = weak.lock()) self->channel_ended();
   }));
   channel_ = kj::mv(connection);
-  auto reader = [&](UniqueFd pipe, bool is_error) {
-    return std::make_unique<LineReader>(
-        loop_.io(), std::move(pipe),
+  auto read = [&](Lines& lines, bool is_error) {
+    lines.start(
         [weak, is_error](std::string_view text) {
           if (auto self = weak.lock()) self->line(text, is_error);
         },
@@ -55,8 +53,10 @@ void WorkerProcess::launched(UniqueFd channel, UniqueFd out, UniqueFd err, wire:
           if (auto self = weak.lock()) self->stream_ended();
         });
   };
-  out_ = reader(std::move(out), false);
-  err_ = reader(std::move(err), true);
+  out_ = std::move(ends.out);
+  err_ = std::move(ends.err);
+  read(*out_, false);
+  read(*err_, true);
 }
 
 void WorkerProcess::started(pid_t pid) {

@@ -19,7 +19,7 @@
 #include "core/control/rpc.h"
 #include "core/protocol/cluster.capnp.h"
 #include "runtime/agent/line_limit.h"
-#include "runtime/agent/line_reader.h"
+#include "runtime/agent/starter.h"
 
 namespace troupe {
 
@@ -33,7 +33,7 @@ class WorkerProcess : public std::enable_shared_from_this<WorkerProcess> {
   using OnLine = std::function<void(WorkerProcess&, std::string_view)>;
   using OnEnd = std::function<void(WorkerProcess&, const Error&)>;
 
-  WorkerProcess(ControlLoop& loop, std::uint64_t process, std::uint64_t job, bool light, std::string label,
+  WorkerProcess(Executor& loop, std::uint64_t process, std::uint64_t job, bool light, std::string label,
                 OnLine line, OnEnd end);
   ~WorkerProcess() noexcept(false) = default;
 
@@ -52,8 +52,7 @@ class WorkerProcess : public std::enable_shared_from_this<WorkerProcess> {
   bool over() const { return phase_ == Phase::ended; }
   bool dying() const { return ending_.has_value() || exited_; }
 
-  // Our ends of what the process will hold.
-  void launched(UniqueFd channel, UniqueFd out, UniqueFd err, wire::WorkerHost::Client host);
+  void launched(Starter::Ends ends, wire::WorkerHost::Client host);
   void started(pid_t pid);
   void registered(wire::Worker::Client worker);
   void new_session(wire::Session::Client session);
@@ -77,14 +76,14 @@ class WorkerProcess : public std::enable_shared_from_this<WorkerProcess> {
   void finish();
   Error how_it_ended() const;
 
-  ControlLoop& loop_;
+  Executor& loop_;
   OnLine on_line_;
   OnEnd on_end_;
   Phase phase_ = Phase::waiting;
   pid_t pid_ = 0;
   kj::Maybe<kj::Own<RpcConnection>> channel_;
   kj::Maybe<wire::Worker::Client> worker_;
-  std::unique_ptr<LineReader> out_, err_;
+  std::unique_ptr<Lines> out_, err_;
   int open_streams_ = 0;                                              // channel, out, err
   std::vector<std::unique_ptr<capnp::MallocMessageBuilder>> unsent_;  // placements
   std::deque<std::string> last_errors_;

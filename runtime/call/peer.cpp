@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/clock.h"
+#include "core/base/fault_point.h"
 #include "core/base/log.h"
 #include "runtime/call/actor_cell.h"
 #include "runtime/call/call_state.h"
@@ -12,6 +13,8 @@
 
 namespace troupe {
 namespace {
+
+FaultPoint call_lost("link.lose_request"), reply_lost("link.lose_reply"), reply_twice("link.reply_twice");
 
 std::span<const std::byte> bytes_of(const std::vector<std::uint64_t>& words) {
   return std::as_bytes(std::span(words));
@@ -124,6 +127,7 @@ bool Peer::call(Route& route, const CallRequest& request, std::span<const std::b
   state->in_flight.id = header.id;
   ++in_flight_;
   ++route.in_flight;
+  if (call_lost.fires()) link_->close("a fault point lost a call");
   return true;
 }
 
@@ -335,6 +339,13 @@ void Peer::reply(Invocation& call, std::span<const std::byte> result) {
   if (std::byte* to = begin(size, "a result", &error)) {
     write_bytes(to, size, FrameKind::value, call.id, result);
     end();
+    if (reply_lost.fires()) link_->close("a fault point lost a reply");
+    if (reply_twice.fires()) {
+      if (std::byte* again = begin(size, "a result", nullptr)) {
+        write_bytes(again, size, FrameKind::value, call.id, result.bytes());
+        end();
+      }
+    }
   } else {
     send(failure_frame(FrameKind::failure, call.id, error));
   }

@@ -1,0 +1,86 @@
+// No interesting path is rare by accident: over some hundred seeds each of these is reached often.
+#include <gtest/gtest.h>
+
+#include "core/base/fault_point.h"
+#include "tests/sim/simulation.h"
+
+namespace troupe::sim {
+namespace {
+
+constexpr std::uint64_t kSeeds = 150;
+
+const std::map<std::string, std::uint64_t>& reached() {
+  static const auto all = [] {
+    std::map<std::string, std::uint64_t> sum;
+    for (std::uint64_t seed = 100'001; seed <= 100'000 + kSeeds; ++seed) {
+      Outcome outcome = run_seed({.seed = seed});
+      EXPECT_FALSE(outcome.violation) << "seed " << seed << ": " << *outcome.violation;
+      for (const auto& [what, times] : outcome.reached) sum[what] += times;
+    }
+    return sum;
+  }();
+  return all;
+}
+
+TEST(Coverage, EachPathIsReachedOften) {
+  for (const char* what : {"spawned",
+                           "found by get-or-create",
+                           "spawn refused",
+                           "resolved",
+                           "found",
+                           "killed",
+                           "child spawned",
+                           "news: alive",
+                           "news: restarting",
+                           "news: dead",
+                           "news: infeasible",
+                           "driver comes back",
+                           "node joins",
+                           "agent ends",
+                           "second head",
+                           "head fenced",
+                           "constructor fails",
+                           "worker dies early",
+                           "launch fails",
+                           "launch refused",
+                           "starter fails",
+                           "starter dies early",
+                           "worker hangs",
+                           "report repeated",
+                           "request fails: unavailable",
+                           "request fails: not found",
+                           "did: worker crashes",
+                           "did: zygote crashes",
+                           "did: node dies",
+                           "did: node stops",
+                           "did: node freezes",
+                           "did: node partitioned",
+                           "did: head dies",
+                           "did: head freezes",
+                           "did: store away",
+                           "did: admin kills a job",
+                           "did: admin removes a node",
+                           "did: connection of a node cut",
+                           "did: connection of a driver cut",
+                           "did: light actor fails"}) {
+    auto at = reached().find(what);
+    EXPECT_GE(at == reached().end() ? 0 : at->second, 15u) << what;
+  }
+}
+
+// Points of the links (runtime/call) and of real workers are reached by other tests.
+TEST(Coverage, EachFaultPointOfTheControlPlaneIsReachedAndFires) {
+  (void)reached();
+  std::size_t points = 0;
+  for (FaultPoint* point : FaultPoints::all()) {
+    std::string name = point->name();
+    if (name.rfind("head.", 0) != 0 && name.rfind("agent.", 0) != 0) continue;
+    ++points;
+    EXPECT_GT(point->reached(), 100u) << name;
+    EXPECT_GT(point->fired(), 0u) << name;
+  }
+  EXPECT_GE(points, 18u);
+}
+
+}  // namespace
+}  // namespace troupe::sim

@@ -1,0 +1,91 @@
+#include "tests/sim/sim_process.h"
+
+#include "core/control/kj_error.h"
+
+namespace troupe::sim {
+namespace {
+
+kj::TimePoint point(Micros micros) { return kj::origin<kj::TimePoint>() + micros * kj::MICROSECONDS; }
+
+}  // namespace
+
+SimProcess::SimProcess(VirtualTime& time, OnFailure on_failure)
+    : time_(time),
+      number_(++time.last_process_),
+      on_failure_(std::move(on_failure)),
+      timer_(point(time.now())),
+      tasks_(kj::heap<kj::TaskSet>(static_cast<kj::TaskSet::ErrorHandler&>(*this))) {
+  time_.processes_.emplace(number_, this);
+}
+
+SimProcess::~SimProcess() noexcept(false) {
+  time_.processes_.erase(number_);
+  posted_.clear();
+  tasks_ = nullptr;
+}
+
+void SimProcess::post(std::function<void()> work) {
+  posted_.push_back(std::move(work));
+  if (scheduled_ || frozen_) return;
+  scheduled_ = true;
+  time_.after(0, [this, alive = std::weak_ptr<int>(alive_)] {
+    if (!alive.expired()) run_posted();
+  });
+}
+
+void SimProcess::run_posted() {
+  scheduled_ = false;
+  if (frozen_) return;
+  touch();
+  std::weak_ptr<int> alive = alive_;
+  for (std::size_t n = posted_.size(); n > 0 && !alive.expired() && !posted_.empty(); --n) {
+    auto work = std::move(posted_.front());
+    posted_.pop_front();
+    work();
+  }
+  if (!alive.expired() && !posted_.empty() && !scheduled_) {
+    scheduled_ = true;
+    time_.after(0, [this, alive] {
+      if (!alive.expired()) run_posted();
+    });
+  }
+}
+
+void SimProcess::thaw() {
+  if (!frozen_) return;
+  frozen_ = false;
+  advance();
+  if (!posted_.empty() && !scheduled_) {
+    scheduled_ = true;
+    time_.after(0, [this, alive = std::weak_ptr<int>(alive_)] {
+      if (!alive.expired()) run_posted();
+    });
+  }
+}
+
+void SimProcess::spawn(const char* what, kj::Promise<void> promise) {
+  tasks_->add(promise.catch_([this, what](kj::Exception&& failure) {
+    if (failure.getType() == kj::Exception::Type::DISCONNECTED) return;
+    on_failure_(std::string(what) + " failed: " + error_of(failure).describe());
+  }));
+}
+
+void SimProcess::taskFailed(kj::Exception&& failure) { on_failure_(error_of(failure).describe()); }
+
+kj::Maybe<Micros> SimProcess::next_timer() {
+  if (frozen_) return nullptr;
+  return timer_.nextEvent().map([](kj::TimePoint at) -> Micros {
+    std::int64_t nanos = (at - kj::origin<kj::TimePoint>()) / kj::NANOSECONDS;
+    return (nanos + 999) / 1000;
+  });
+}
+
+void SimProcess::advance() {
+  if (frozen_) return;
+  KJ_IF_MAYBE (at, next_timer()) {
+    if (*at <= time_.now()) touch();
+  }
+  timer_.advanceTo(point(time_.now()));
+}
+
+}  // namespace troupe::sim

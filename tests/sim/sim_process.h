@@ -1,0 +1,54 @@
+// One simulated process: its timers and posted work, which stop while it is frozen and end with it.
+//
+// Owner: what the process runs (a head, an agent), which is destroyed before it. Thread: the simulation's.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "core/control/executor.h"
+#include "tests/sim/virtual_time.h"
+
+namespace troupe::sim {
+
+class SimProcess final : public Executor, private kj::TaskSet::ErrorHandler {
+ public:
+  using OnFailure = std::function<void(const std::string& text)>;
+  // `on_failure` hears of background tasks that failed, but for broken connections.
+  SimProcess(VirtualTime& time, OnFailure on_failure);
+  ~SimProcess() noexcept(false);
+
+  void post(std::function<void()> work) override;
+  kj::Timer& timer() override { return timer_; }
+  void spawn(const char* what, kj::Promise<void> promise) override;
+
+  // As SIGSTOP and SIGCONT.
+  void freeze() { frozen_ = true; }
+  void thaw();
+  bool frozen() const { return frozen_; }
+
+  // Grows with all that reaches the process: bytes, timers, posted work, answers of its store.
+  std::uint64_t activity() const { return activity_; }
+  void touch() { ++activity_; }
+
+ private:
+  friend class VirtualTime;
+  kj::Maybe<Micros> next_timer();
+  void advance();
+  void run_posted();
+  void taskFailed(kj::Exception&& failure) override;
+
+  VirtualTime& time_;
+  std::uint64_t number_;
+  OnFailure on_failure_;
+  kj::TimerImpl timer_;
+  bool frozen_ = false;
+  std::uint64_t activity_ = 0;
+  std::deque<std::function<void()>> posted_;
+  bool scheduled_ = false;
+  std::shared_ptr<int> alive_ = std::make_shared<int>();
+  kj::Own<kj::TaskSet> tasks_;
+};
+
+}  // namespace troupe::sim

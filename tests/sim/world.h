@@ -1,0 +1,51 @@
+// What every part of a simulated cluster stands on.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "tests/sim/disk.h"
+#include "tests/sim/judge.h"
+#include "tests/sim/network.h"
+#include "tests/sim/random.h"
+#include "tests/sim/trace.h"
+#include "tests/sim/virtual_time.h"
+
+namespace troupe::sim {
+
+// How often things go wrong by themselves, per mille of the occasions.
+struct Chances {
+  unsigned starter_fails = 0;      // a job's zygote cannot be started, or dies before it is ready
+  unsigned launch_fails = 0;       // of a worker
+  unsigned worker_hangs = 0;       // it never registers
+  unsigned worker_dies_early = 0;  // before it registers
+  unsigned constructor_fails = 0;
+  unsigned repeated_report = 0;  // a worker says twice what it has to say
+  unsigned silent_death = 0;     // of a process: its peers hear nothing
+  unsigned points = 0;           // a fault point fires; those that crash, three times less often
+  DiskStore::Faults store;
+};
+
+struct World {
+  World(std::uint64_t seed, bool keep_trace, Network::Options network_options)
+      : random(seed), trace(keep_trace), network(time, random, trace, network_options), judge(disk) {
+    time.on_settled = [this] { network.flush(); };
+  }
+
+  void note(const std::string& text) { trace.add(time.now(), text); }
+  void reach(const std::string& what) { ++reached[what]; }
+  std::uint64_t new_pid() { return ++last_pid; }
+
+  VirtualTime time;
+  Random random;
+  Trace trace;
+  Network network;
+  Disk disk;
+  Judge judge;
+  Chances chances;
+  std::map<std::string, std::uint64_t> reached;  // what happened, and how often
+  // Above every pid the kernel gives out, so that no signal of a mistaken product reaches a real process.
+  std::uint64_t last_pid = 10'000'000;
+};
+
+}  // namespace troupe::sim
