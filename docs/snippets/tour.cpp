@@ -251,6 +251,19 @@ void concurrency() {
   std::printf("concurrency: %s\n", one.get() == two.get() ? "same" : "different");
 }
 
+void owners() {
+  auto options = troupe::ActorOptions().max_restarts(3).within(10min);
+  options.on_failure([](const troupe::ActorFailure& failure) {
+    std::printf("owners: %s is gone: %s\n", failure.class_name.c_str(), failure.error.message.c_str());
+  });
+  auto watched = troupe::spawn<Probe>(options);
+  watched.ready().get();
+
+  troupe::on_failure([](const troupe::ActorFailure&) { std::printf("owners: another one is gone\n"); });
+  auto other = troupe::spawn<Probe>(troupe::ActorOptions());
+  other.ready().get();
+}
+
 void durable_actors() {
   auto account = troupe::spawn<Account>(troupe::ActorOptions().durable(troupe::Durable()));
   account.call<&Account::deposit>(40).get();
@@ -275,6 +288,7 @@ int main(int argc, char** argv) {
     restarts();
     deadlines();
     concurrency();
+    owners();
     durable_actors();
     resources();
   } catch (const troupe::Failure& failure) {

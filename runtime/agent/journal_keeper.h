@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "core/control/loop.h"
+#include "core/control/executor.h"
 #include "core/protocol/cluster.capnp.h"
 
 namespace troupe {
@@ -19,7 +19,7 @@ namespace troupe {
 class JournalKeeper {
  public:
   using RunsHere = std::function<bool(std::uint64_t actor)>;
-  JournalKeeper(ControlLoop& loop, std::string folder, RunsHere runs_here)
+  JournalKeeper(Executor& loop, std::string folder, RunsHere runs_here)
       : loop_(loop), folder_(std::move(folder)), runs_here_(std::move(runs_here)) {}
 
   const std::string& folder() const { return folder_; }
@@ -38,7 +38,7 @@ class JournalKeeper {
   void remove(std::uint64_t actor);
   void remove_old(std::uint64_t actor);
 
-  ControlLoop& loop_;
+  Executor& loop_;
   std::string folder_;
   RunsHere runs_here_;
   kj::Maybe<wire::Membership::Client> membership_;

@@ -342,7 +342,7 @@ void Peer::reply(Invocation& call, std::span<const std::byte> result) {
     if (reply_lost.fires()) link_->close("a fault point lost a reply");
     if (reply_twice.fires()) {
       if (std::byte* again = begin(size, "a result", nullptr)) {
-        write_bytes(again, size, FrameKind::value, call.id, result.bytes());
+        write_bytes(again, size, FrameKind::value, call.id, result);
         end();
       }
     }

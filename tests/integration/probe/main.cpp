@@ -300,54 +300,6 @@ void wait_then_spawn() {
         "another executable: " + error.describe());
 }
 
-// Does what it reads, until the end of its input: "spawn NAME CPU GPU RESTARTS NODE LIGHT DETACHED", "pid
-// NAME".
-void scenario() {
-  std::map<std::string, troupe::Handle<Worker>> actors;
-  auto say = [](const std::string& text) {
-    std::printf("probe: %s\n", text.c_str());
-    std::fflush(stdout);
-  };
-  say("ready");
-  for (std::string line; std::getline(std::cin, line);) {
-    std::istringstream in(line);
-    std::string verb, name, node;
-    double cpu = 0, gpu = 0;
-    int restarts = 0, light = 0, detached = 0;
-    in >> verb >> name >> cpu >> gpu >> restarts >> node >> light >> detached;
-    try {
-      if (verb == "spawn") {
-        ActorOptions options;
-        options.name(name).cpus(cpu).gpus(gpu).max_restarts(restarts);
-        if (node != "-") options.node(node);
-        if (light) options.light();
-        if (detached) options.detached();
-        actors.insert_or_assign(name, troupe::spawn<Worker>(options));
-        say("spawned " + name);
-      } else if (verb == "pid") {
-        say("pid " + name + " " + std::to_string(actors.at(name).call<&Worker::pid>().get()));
-      }
-    } catch (const troupe::Failure& failure) {
-      say("failed: " + failure.error().describe());
-    }
-  }
-}
-
-// With fault points that lose calls or replies: each call ends, and no result is wrong.
-void lossy() {
-  auto w = troupe::spawn<Worker>(ActorOptions().max_restarts(-1));
-  int served = 0, failed = 0;
-  while (served + failed < 30 && failed < 2) {
-    try {
-      check(w.call<&Worker::base>(served).get() == served + 1000, "a wrong answer");
-      ++served;
-    } catch (const troupe::Failure& failure) {
-      check(failure.error().kind == troupe::ErrorKind::unavailable,
-            "how it ends: " + failure.error().describe());
-      ++failed;
-    }
-  }
-  check(failed > 0, "the fault point did not fire");
 std::string whereabouts(const troupe::Handle<Worker>& actor) {
   auto patient = actor.with(CallOptions().retries(5));
   auto incarnation = patient.call<&Worker::incarnation>().get();
@@ -415,6 +367,52 @@ void outlive() {
   check(trouble.empty(), trouble);
 }
 
+// Does what it reads, until the end of its input: "spawn NAME CPU GPU RESTARTS NODE LIGHT DETACHED", "pid
+// NAME".
+void scenario() {
+  std::map<std::string, troupe::Handle<Worker>> actors;
+  say("ready");
+  for (std::string line; std::getline(std::cin, line);) {
+    std::istringstream in(line);
+    std::string verb, name, node;
+    double cpu = 0, gpu = 0;
+    int restarts = 0, light = 0, detached = 0;
+    in >> verb >> name >> cpu >> gpu >> restarts >> node >> light >> detached;
+    try {
+      if (verb == "spawn") {
+        ActorOptions options;
+        options.name(name).cpus(cpu).gpus(gpu).max_restarts(restarts);
+        if (node != "-") options.node(node);
+        if (light) options.light();
+        if (detached) options.detached();
+        actors.insert_or_assign(name, troupe::spawn<Worker>(options));
+        say("spawned " + name);
+      } else if (verb == "pid") {
+        say("pid " + name + " " + std::to_string(actors.at(name).call<&Worker::pid>().get()));
+      }
+    } catch (const troupe::Failure& failure) {
+      say("failed: " + failure.error().describe());
+    }
+  }
+}
+
+// With fault points that lose calls or replies: each call ends, and no result is wrong.
+void lossy() {
+  auto w = troupe::spawn<Worker>(ActorOptions().max_restarts(-1));
+  int served = 0, failed = 0;
+  while (served + failed < 30 && failed < 2) {
+    try {
+      check(w.call<&Worker::base>(served).get() == served + 1000, "a wrong answer");
+      ++served;
+    } catch (const troupe::Failure& failure) {
+      check(failure.error().kind == troupe::ErrorKind::unavailable,
+            "how it ends: " + failure.error().describe());
+      ++failed;
+    }
+  }
+  check(failed > 0, "the fault point did not fire");
+}
+
 const std::map<std::string, std::function<void()>> kCases = {
     {"api", [] { api(ActorOptions()); }},
     {"api_light", [] { api(ActorOptions().light()); }},
@@ -426,10 +424,10 @@ const std::map<std::string, std::function<void()>> kCases = {
     {"supervision", supervision},
     {"careless", careless},
     {"linger", linger},
-    {"lossy", lossy},
-    {"scenario", scenario},
     {"outlive", outlive},
     {"drift", drift},
+    {"lossy", lossy},
+    {"scenario", scenario},
     {"output", output},
     {"wait_then_spawn", wait_then_spawn},
 };
