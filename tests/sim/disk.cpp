@@ -16,7 +16,9 @@ void Disk::apply(const gcs::Batch& batch) {
   for (const gcs::Write& write : batch) {
     if (on_write) on_write(write);
     Table& table = tables_[static_cast<std::size_t>(write.table)];
-    if (write.value)
+    if (write.table == gcs::StoreTable::journals && write.key.ends_with('/'))
+      std::erase_if(table, [&](const auto& entry) { return entry.first.starts_with(write.key); });
+    else if (write.value)
       table[write.key] = *write.value;
     else
       table.erase(write.key);
@@ -29,6 +31,18 @@ DiskStore::DiskStore(VirtualTime& time, Random& random, Disk& disk, const Faults
 Micros DiskStore::latency() {
   return random_.chance(faults_.slow) ? random_.between(faults_.most, faults_.slowest)
                                       : random_.between(faults_.least, faults_.most);
+}
+
+void DiskStore::read_journal(const std::string& actor, Found done) {
+  time_.after(latency(), [this, alive = std::weak_ptr<int>(alive_), actor, done = std::move(done)] {
+    if (alive.expired()) return;
+    if (disk_.away) return done(Error(ErrorKind::unavailable, "the store is away"));
+    std::vector<gcs::Entry> found;
+    for (const auto& [key, value] : disk_.table(gcs::StoreTable::journals)) {
+      if (key.starts_with(actor + "/")) found.push_back({key.substr(actor.size() + 1), value});
+    }
+    done(std::move(found));
+  });
 }
 
 void DiskStore::load(Loaded done) {

@@ -33,7 +33,7 @@ class Disk {
   std::uint64_t batches = 0;
 
  private:
-  std::array<Table, gcs::kStoreTables> tables_;
+  std::array<Table, gcs::kStoreTables + 1> tables_;  // and the journals
   std::uint64_t owner_ = 0;
 };
 
@@ -47,6 +47,7 @@ class DiskStore final : public gcs::Store {
   DiskStore(VirtualTime& time, Random& random, Disk& disk, const Faults& faults);
 
   void load(Loaded done) override;
+  void read_journal(const std::string& actor, Found done) override;
   void write(gcs::Batch batch, Written done) override;
   std::string state() const override { return fenced_ ? "fenced" : disk_.away ? "away" : "ready"; }
   bool fenced() const override { return fenced_; }
