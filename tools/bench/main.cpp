@@ -20,6 +20,33 @@ namespace troupe::bench {
 int serve_echo(int port);
 int second_driver();
 
+namespace {
+
+// Holds actors for tools/bench/head_restart: each line of input asks for one more, and is answered when that
+// has answered a call.
+int hold(int actors) {
+  std::vector<Handle<Echo>> kept;
+  std::vector<Future<int>> answers;
+  for (int i = 0; i < actors; ++i) {
+    kept.push_back(spawn<Echo>(ActorOptions().light()));
+    answers.push_back(kept.back().call<&Echo::add>(1));
+  }
+  for (auto& answer : answers) answer.get();
+  std::printf("holding %d\n", actors);
+  std::fflush(stdout);
+  char line[16];
+  while (std::fgets(line, sizeof line, stdin) != nullptr) {
+    auto one = spawn<Echo>(ActorOptions().light());
+    int answer = one.call<&Echo::add>(1).get();
+    one.kill().get();
+    std::printf("answered %d\n", answer);
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+}  // namespace
+
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -99,7 +126,7 @@ int main(int argc, char** argv) {
   if (std::getenv("TROUPE_ROLE") != nullptr)
     Runtime worker(argc, argv, classes<Echo, Caller>);  // never returns
   bool json = false, list = false, second = false;
-  int runs = 0;
+  int runs = 0, held = 0;
   std::vector<std::string> names;
   for (int i = 1; i < argc; ++i) {
     std::string arg = argv[i];
@@ -109,6 +136,8 @@ int main(int argc, char** argv) {
       list = true;
     else if (arg == "--second-driver")
       second = true;
+    else if (arg == "--hold" && i + 1 < argc)
+      held = std::atoi(argv[++i]);
     else if (arg == "--runs" && i + 1 < argc)
       runs = std::atoi(argv[++i]);
     else
@@ -129,11 +158,11 @@ int main(int argc, char** argv) {
     }
     chosen.push_back(&*at);
   }
-  if (chosen.empty() && !second) {
+  if (chosen.empty() && !second && held == 0) {
     std::fprintf(stderr, "troupe-bench: name a case; --list shows them\n");
     return 2;
   }
-  bool cluster = second;
+  bool cluster = second || held > 0;
   for (const Case* one : chosen) {
     cluster |= one->cluster;
     if (one->poll_us != nullptr) ::setenv("TROUPE_POLL_US", one->poll_us, 1);
@@ -142,6 +171,7 @@ int main(int argc, char** argv) {
     std::unique_ptr<Runtime> runtime;
     if (cluster) runtime = std::make_unique<Runtime>(argc, argv, classes<Echo, Caller>);
     if (second) return second_driver();
+    if (held > 0) return hold(held);
     for (const Case* one : chosen) run(*one, runs > 0 ? runs : one->runs, json);
   } catch (const Failure& e) {
     std::fprintf(stderr, "troupe-bench: %s\n", e.what());

@@ -1,18 +1,9 @@
 // Making actors, and what an idle one weighs.
-#include <dirent.h>
-#include <unistd.h>
-
-#include <cctype>
-#include <cstdio>
-#include <cstdlib>
-#include <fstream>
-#include <map>
-#include <set>
-#include <sstream>
 #include <thread>
 
 #include "tools/bench/actors.h"
 #include "tools/bench/harness.h"
+#include "tools/bench/processes.h"
 
 namespace troupe::bench {
 namespace {
@@ -33,65 +24,6 @@ double spawn_rate(int n, const ActorOptions& options) {
   for (auto& actor : actors) ends.push_back(actor.kill());
   when_all(std::move(ends)).get();
   return rate;
-}
-
-// The processes of this cluster: all that descend from the one that started it.
-std::set<int> cluster_processes() {
-  std::multimap<int, int> children;
-  DIR* proc = ::opendir("/proc");
-  while (dirent* entry = ::readdir(proc)) {
-    if (!std::isdigit(static_cast<unsigned char>(entry->d_name[0]))) continue;
-    std::ifstream stat(std::string("/proc/") + entry->d_name + "/stat");
-    std::string line;
-    std::getline(stat, line);
-    auto close = line.rfind(')');
-    if (close == line.npos) continue;
-    std::istringstream rest(line.substr(close + 2));
-    char state;
-    int parent;
-    rest >> state >> parent;
-    children.emplace(parent, std::atoi(entry->d_name));
-  }
-  ::closedir(proc);
-  std::set<int> found;
-  std::vector<int> open{::getppid()};
-  while (!open.empty()) {
-    int pid = open.back();
-    open.pop_back();
-    if (!found.insert(pid).second) continue;
-    auto [first, last] = children.equal_range(pid);
-    for (auto at = first; at != last; ++at) open.push_back(at->second);
-  }
-  return found;
-}
-
-double pss_bytes() {
-  double total = 0;
-  for (int pid : cluster_processes()) {
-    std::ifstream rollup("/proc/" + std::to_string(pid) + "/smaps_rollup");
-    for (std::string line; std::getline(rollup, line);) {
-      if (line.rfind("Pss:", 0) == 0) total += std::atof(line.c_str() + 4) * 1024;
-    }
-  }
-  return total;
-}
-
-double cpu_seconds() {
-  double ticks = 0;
-  for (int pid : cluster_processes()) {
-    std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
-    std::string line;
-    std::getline(stat, line);
-    auto close = line.rfind(')');
-    if (close == line.npos) continue;
-    std::istringstream rest(line.substr(close + 2));
-    std::string skip;
-    for (int i = 0; i < 11; ++i) rest >> skip;
-    double user = 0, system = 0;
-    rest >> user >> system;
-    ticks += user + system;
-  }
-  return ticks / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
 double memory_per_actor() {
@@ -156,6 +88,28 @@ double busy_control() {
   return slowest * 1e3;
 }
 
+// Creates and kills 100,000 light actors with ten calls each: growth of head and agents after the first
+// fifth, in per cent.
+double churn() {
+  constexpr int kRound = 1000, kWarm = 20, kRounds = 100;
+  auto round = [] {
+    std::vector<Handle<Echo>> actors;
+    std::vector<Future<int>> answers;
+    for (int i = 0; i < kRound; ++i) {
+      actors.push_back(spawn<Echo>(ActorOptions().light()));
+      for (int call = 0; call < 10; ++call) answers.push_back(actors.back().call<&Echo::add>(1));
+    }
+    for (auto& answer : answers) answer.get();
+    std::vector<Future<void>> ends;
+    for (auto& actor : actors) ends.push_back(actor.kill());
+    when_all(std::move(ends)).get();
+  };
+  for (int i = 0; i < kWarm; ++i) round();
+  double before = pss_bytes(cluster_processes("troupe"));
+  for (int i = kWarm; i < kRounds; ++i) round();
+  return (pss_bytes(cluster_processes("troupe")) / before - 1) * 100;
+}
+
 }  // namespace
 
 std::vector<Case> spawn_cases() {
@@ -185,7 +139,9 @@ std::vector<Case> rest_cases() {
             busy_control,
             {}};
   busy.runs = 3;
-  return {memory, idle, busy};
+  Case growth{"churn", "%", "growth of head and agents while 100,000 light actors come and go", churn, {}};
+  growth.runs = 1;
+  return {memory, idle, busy, growth};
 }
 
 }  // namespace troupe::bench

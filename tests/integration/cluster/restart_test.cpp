@@ -140,8 +140,8 @@ TEST_F(Restart, AStoppedNodeIsFencedAndComesBackEmpty) {
   bool first = driver_.seen.find(" on n1 ") != std::string::npos;
   auto& stopped = first ? node_ : second;
   ASSERT_GT(worker, 0);
-  ::kill(stopped.pid, SIGSTOP);
-  ::kill(worker, SIGSTOP);
+  stop_process(stopped.pid);
+  stop_process(worker);
   ask("", std::string("incarnation 2 on ") + (first ? "n2" : "n1"));
   ::kill(worker, SIGCONT);
   ::kill(stopped.pid, SIGCONT);
@@ -186,7 +186,7 @@ TEST_F(Standby, TakesOverASharedRedisAndFencesTheOther) {
       scene_.start({bin("troupe"), "head", "--standby", "--redis", url, "--state", scene_.folder() + "/b"});
   ASSERT_TRUE(standby.wait_for("standing by")) << standby.seen;
   start_driver();
-  ::kill(head_.pid, SIGSTOP);
+  stop_process(head_.pid);
   ASSERT_TRUE(standby.wait_for("listening on")) << standby.seen;
   ::kill(head_.pid, SIGCONT);
   auto old = head_.finish();

@@ -29,6 +29,20 @@ constexpr const char* kMark = "TROUPE_TEST_SCENE";
 
 std::string bin(const std::string& name) { return std::string(TROUPE_BIN_DIR) + "/" + name; }
 
+void stop_process(pid_t pid) {
+  ::kill(pid, SIGSTOP);
+  eventually([pid] {
+    for (auto& task : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task")) {
+      std::ifstream stat(task.path() / "stat");
+      std::string line;
+      std::getline(stat, line);
+      auto name_end = line.rfind(')');
+      if (name_end != line.npos && line.compare(name_end, 3, ") T") != 0) return false;
+    }
+    return true;
+  });
+}
+
 bool eventually(const std::function<bool()>& condition, int seconds) {
   auto end = Clock::now() + std::chrono::seconds(seconds);
   while (!condition()) {

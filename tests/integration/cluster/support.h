@@ -52,6 +52,8 @@ class Scene {
 };
 
 std::string bin(const std::string& name);  // a program of the build
+// Stops the process and waits until all its threads have: on a busy machine some run on for a while.
+void stop_process(pid_t pid);
 bool eventually(const std::function<bool()>& condition, int seconds = 30);
 
 }  // namespace troupe::test
