@@ -91,8 +91,9 @@ class AgentState : public std::enable_shared_from_this<AgentState> {
   std::unordered_map<std::uint64_t, std::shared_ptr<WorkerProcess>> workers_;
   std::unordered_map<std::uint64_t, ActorPlace> actors_;
   std::unordered_map<std::uint64_t, std::uint32_t> ended_;  // → incarnation
-  std::unordered_map<std::uint64_t, std::uint64_t> ended_processes_;  // → report; commands may still name them
-  std::deque<Ended> endings_;                               // in the order of their reports
+  std::unordered_map<std::uint64_t, std::uint64_t>
+      ended_processes_;        // → report; commands may still name them
+  std::deque<Ended> endings_;  // in the order of their reports
   std::deque<std::string> old_logs_;
   EventQueue events_;
   kj::Maybe<wire::Membership::Client> membership_;

@@ -347,6 +347,8 @@ void lossy() {
     }
   }
   check(failed > 0, "the fault point did not fire");
+}
+
 std::string whereabouts(const troupe::Handle<Worker>& actor) {
   auto patient = actor.with(CallOptions().retries(5));
   auto incarnation = patient.call<&Worker::incarnation>().get();
