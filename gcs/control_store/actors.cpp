@@ -128,7 +128,7 @@ void ControlStore::release_lease(ActorRecord& record, Actions& out) {
   record.process = {};
   record.gpus = {};
   record.ending = false;
-  if (record.phase == Phase::dead) persist(record, out);
+  persist(record, out);  // or a head that starts anew would hold what others have been given by then
   if (!process.light) process_over(process_id, record.failure, out);
   JobRecord& job = jobs_.at(record.job);
   JobRecord::OnNode& there = job.nodes[node];

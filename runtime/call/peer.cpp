@@ -334,12 +334,15 @@ void Peer::forget(Invocation& call) {
 }
 
 void Peer::reply(Invocation& call, std::span<const std::byte> result) {
+  if (reply_lost.fires()) {
+    link_->close("a fault point lost a reply");
+    return forget(call);
+  }
   std::size_t size = bytes_size(result.size());
   Error error;
   if (std::byte* to = begin(size, "a result", &error)) {
     write_bytes(to, size, FrameKind::value, call.id, result);
     end();
-    if (reply_lost.fires()) link_->close("a fault point lost a reply");
     if (reply_twice.fires()) {
       if (std::byte* again = begin(size, "a result", nullptr)) {
         write_bytes(again, size, FrameKind::value, call.id, result);

@@ -27,6 +27,7 @@ namespace troupe {
 namespace {
 
 std::atomic<Process*> the_process{nullptr};
+constexpr auto kEntryPatience = 10 * kj::SECONDS;
 constexpr auto kRetry = 100 * kj::MILLISECONDS;  // between attempts to reach the head again
 
 // A failure's handler, run as the owner's code. Deletes itself.
@@ -120,6 +121,7 @@ class Process::Impl {
 
   // The driver's control thread.
   void run_driver(const ClusterLocation& cluster, std::promise<Result<void>>& ready);
+  kj::Promise<void> enter(const ClusterLocation& cluster, kj::TimePoint deadline);
   kj::Promise<void> open_job(kj::Own<RpcConnection> connection);
   void look_for_head();
   ControlPlane::Hooks hooks();
@@ -149,9 +151,7 @@ void Process::Impl::run_driver(const ClusterLocation& cluster, std::promise<Resu
     self.host_id = host_id();
     supervisor = std::make_unique<Supervisor>(*loop, supervision());
     plane = std::make_unique<ControlPlane>(*loop, self, cluster.token, hooks());
-    connect_to_head(*loop, cluster)
-        .then([this](kj::Own<RpcConnection> connection) { return open_job(kj::mv(connection)); })
-        .wait(loop->scope());
+    enter(cluster, loop->timer().now() + kEntryPatience).wait(loop->scope());
   } catch (const kj::Exception& e) {
     head = nullptr;
     plane = nullptr;
@@ -166,6 +166,22 @@ void Process::Impl::run_driver(const ClusterLocation& cluster, std::promise<Resu
   supervisor = nullptr;
   head = nullptr;
   loop = nullptr;
+}
+
+// A head whose store does not answer at the moment is tried again; one that does not answer at all is not.
+kj::Promise<void> Process::Impl::enter(const ClusterLocation& cluster, kj::TimePoint deadline) {
+  auto reached = std::make_shared<bool>(false);
+  return connect_to_head(*loop, cluster)
+      .then([this, reached](kj::Own<RpcConnection> connection) {
+        *reached = true;
+        return open_job(kj::mv(connection));
+      })
+      .catch_([this, &cluster, deadline, reached](kj::Exception&& failure) -> kj::Promise<void> {
+        bool passes = *reached && error_of(failure).kind == ErrorKind::unavailable;
+        if (!passes || loop->timer().now() > deadline) return kj::mv(failure);
+        return loop->timer().afterDelay(kRetry).then(
+            [this, &cluster, deadline] { return enter(cluster, deadline); });
+      });
 }
 
 // ---- what the control plane tells ----

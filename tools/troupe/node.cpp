@@ -33,16 +33,17 @@ struct Options {
   int lifeline = -1;
 };
 
-// Tries until the head answers; errors that waiting does not mend end it at once.
-kj::Promise<kj::Own<RpcConnection>> connect_patiently(ControlLoop& loop, const ClusterLocation& cluster,
-                                                      kj::TimePoint deadline, kj::Duration pause) {
+// Tries until the head has taken the node in; errors that waiting does not mend end it at once.
+kj::Promise<void> join_patiently(ControlLoop& loop, const ClusterLocation& cluster, NodeAgent& agent,
+                                 kj::TimePoint deadline, kj::Duration pause) {
   return connect_to_head(loop, cluster)
-      .catch_([&loop, &cluster, deadline,
-               pause](kj::Exception&& failure) -> kj::Promise<kj::Own<RpcConnection>> {
+      .then([&agent](kj::Own<RpcConnection> head) { return agent.join(kj::mv(head)); })
+      .catch_([&loop, &cluster, &agent, deadline, pause](kj::Exception&& failure) -> kj::Promise<void> {
         bool passes = error_of(failure).kind == ErrorKind::unavailable;
         if (!passes || loop.timer().now() + pause > deadline) return kj::mv(failure);
-        return loop.timer().afterDelay(pause).then([&loop, &cluster, deadline, pause] {
-          return connect_patiently(loop, cluster, deadline, std::min<kj::Duration>(pause * 2, kSlowestRetry));
+        return loop.timer().afterDelay(pause).then([&loop, &cluster, &agent, deadline, pause] {
+          return join_patiently(loop, cluster, agent, deadline,
+                                std::min<kj::Duration>(pause * 2, kSlowestRetry));
         });
       });
 }
@@ -105,10 +106,8 @@ int node(const Options& options) {
   });
   try {
     auto deadline = loop.timer().now() + kPatience;
-    auto connected = connect_patiently(loop, *cluster, deadline, kFirstRetry)
-                         .then([&](kj::Own<RpcConnection> head) { return agent.join(kj::mv(head)); })
-                         .then([] { return true; });
-    if (!connected.exclusiveJoin(kj::mv(stopped.promise)).wait(loop.scope())) return kOk;
+    auto taken_in = join_patiently(loop, *cluster, agent, deadline, kFirstRetry).then([] { return true; });
+    if (!taken_in.exclusiveJoin(kj::mv(stopped.promise)).wait(loop.scope())) return kOk;
     joined = true;
     std::printf("node: joined %s as %s\n", cluster->text().c_str(), agent.name().c_str());
     std::fflush(stdout);

@@ -1,7 +1,8 @@
 // Commands and reports that cross each other. Each was found by the simulator.
 #include <gtest/gtest.h>
 
-#include "gcs/control_store/control_store.h"
+#include "disk.h"
+#include "script.h"
 
 namespace troupe::gcs {
 namespace {
@@ -104,6 +105,31 @@ TEST(Restore, WritesWhatItDrops) {
   }
   EXPECT_TRUE(written);
   EXPECT_EQ(core.check(), "");
+}
+
+// The node holds one of the two only. A head that claimed what the first had given back would hold the
+// second, which runs, for lost.
+TEST(RestartedHead, ClaimsNoLeaseThatWasGivenBack) {
+  Disk disk;
+  ControlStore core;
+  Turn turn = 0;
+  RequestId request = 0;
+  for (const char* line : {"join n1 cpu=1", "open_job j", "spawn 1: 1.1 cpu=1 restarts=-1; 1.2 cpu=1",
+                           "kill 1.1 restart", "destroyed 1 1.1#1"}) {
+    Actions out;
+    core.begin_turn(++turn);
+    core.apply(script::parse(line, ++request), 0, out);
+    disk.write(core, out);
+  }
+  const ActorId second = actor_of({1}, 2);
+  ASSERT_EQ(core.actor(second)->phase, Phase::starting);
+  ControlStore next;
+  Actions out;
+  next.begin_turn(1);
+  next.restore(disk.snapshot(), 0, out);
+  EXPECT_EQ(next.check(), "");
+  EXPECT_EQ(next.actor(second)->phase, Phase::starting);
+  EXPECT_EQ(next.actor(second)->node, NodeId{1});
 }
 
 }  // namespace

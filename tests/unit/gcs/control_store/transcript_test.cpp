@@ -94,6 +94,7 @@ TEST(ControlStoreTranscript, AnActorRestartsWithBackOffAndLeavesASuspectNode) {
   persist actors 1.1
   notify 1 1.1#3 restarting error(actor died: threw)
 > process_ended 2 4
+  persist actors 1.1
 > destroyed 2 1.1#3
 > at 1300
 > tick
@@ -350,6 +351,7 @@ TEST(ControlStoreTranscript, AnOldIncarnationIsFenced) {
   notify 1 1.1#2 restarting error(cancelled: it was killed)
   reply 13 done actor 1.1
 > destroyed 2 1.1#2
+  persist actors 1.1
 > end_job 1
   persist jobs 1
   end_job node=2 job=1
