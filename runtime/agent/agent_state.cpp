@@ -41,9 +41,7 @@ AgentState::AgentState(Executor& loop, NodeAgent::Options options)
       name_(options_.name),
       journals_(loop, options_.state + "/journals",
                 [this](std::uint64_t actor) { return actors_.count(actor) > 0; }),
-      events_(loop, [this](std::uint64_t report) { this->recorded(report); }),
-      named_(nullptr) {
-  head_lost();
+      events_(loop, [this](std::uint64_t report) { this->recorded(report); }) {
   if (options_.launcher.empty()) options_.launcher = own_executable();
 }
 
@@ -79,16 +77,26 @@ void AgentState::named(std::uint64_t node, std::string name) {
   node_ = node;
   name_ = std::move(name);
   is_named_ = true;
-  tell_named_->fulfill();
+  for (Command& command : std::exchange(commands_, {})) {
+    auto done = std::make_shared<kj::Own<kj::PromiseFulfiller<void>>>(kj::mv(command.done));
+    loop_.spawn("a command of the head",
+                command.run().then([done] { (*done)->fulfill(); },
+                                   [done](kj::Exception&& failure) { (*done)->reject(kj::mv(failure)); }));
+  }
+}
+
+kj::Promise<void> AgentState::in_order(kj::Function<kj::Promise<void>()> command) {
+  if (is_named_) return command();
+  auto paf = kj::newPromiseAndFulfiller<void>();
+  commands_.push_back({kj::mv(command), kj::mv(paf.fulfiller)});
+  return kj::mv(paf.promise);
 }
 
 void AgentState::head_lost() {
   events_.disconnect();
   membership_ = nullptr;
   is_named_ = false;
-  auto paf = kj::newPromiseAndFulfiller<void>();
-  tell_named_ = kj::mv(paf.fulfiller);
-  named_ = paf.promise.fork();
+  commands_.clear();
 }
 
 std::vector<std::uint64_t> AgentState::job_ids() const {

@@ -4,6 +4,8 @@
 // idempotent and may come in any order the head's own order allows.
 #pragma once
 
+#include <kj/function.h>
+
 #include <deque>
 #include <memory>
 #include <optional>
@@ -28,8 +30,9 @@ class AgentState : public std::enable_shared_from_this<AgentState> {
   Result<void> prepare();
   // What the head orders waits for the node's number; what it is told waits for joined().
   void named(std::uint64_t node, std::string name);
-  kj::Promise<void> when_named() { return named_.addBranch(); }
-  bool is_named() const { return is_named_; }
+  // Runs a command of the head: now, or, in the order of their arrival, when the node is named; it fails when
+  // the head is lost before. One that came later must not overtake.
+  kj::Promise<void> in_order(kj::Function<kj::Promise<void>()> command);
   void joined(wire::Membership::Client membership);
   // The head is away: workers go on, and what happens is kept for the next one.
   void head_lost();
@@ -99,8 +102,11 @@ class AgentState : public std::enable_shared_from_this<AgentState> {
   JournalKeeper journals_;
   EventQueue events_;
   kj::Maybe<wire::Membership::Client> membership_;
-  kj::Own<kj::PromiseFulfiller<void>> tell_named_;
-  kj::ForkedPromise<void> named_;
+  struct Command {
+    kj::Function<kj::Promise<void>()> run;
+    kj::Own<kj::PromiseFulfiller<void>> done;
+  };
+  std::deque<Command> commands_;  // came before the node was named
 };
 
 }  // namespace troupe

@@ -18,15 +18,6 @@ std::string text(capnp::Text::Reader from) { return std::string(from.cStr(), fro
 
 }  // namespace
 
-// Commands may overtake the answer to the agent's own join. Those of a head that is lost before it is named
-// fail.
-template <class F>
-kj::Promise<void> AgentServant::once_named(F&& run) {
-  auto state = locked(state_);
-  if (state->is_named()) return run();
-  return state->when_named().then(kj::fwd<F>(run));
-}
-
 kj::Promise<void> AgentServant::startJob(StartJobContext context) {
   auto info = context.getParams().getInfo();
   JobDescription job;
@@ -37,26 +28,26 @@ kj::Promise<void> AgentServant::startJob(StartJobContext context) {
   job.fingerprint = info.getFingerprint();
   for (auto argument : info.getArguments()) job.arguments.push_back(text(argument));
   for (auto variable : info.getEnvironment()) job.environment.push_back(text(variable));
-  return once_named([this, job = std::move(job)]() mutable {
+  return locked(state_)->in_order([this, job = std::move(job)]() mutable {
     locked(state_)->start_job(std::move(job));
     return kj::Promise<void>(kj::READY_NOW);
   });
 }
 
 kj::Promise<void> AgentServant::place(PlaceContext context) {
-  return once_named([this, context]() mutable {
+  return locked(state_)->in_order([this, context]() mutable {
     locked(state_)->place(context.getParams().getPlacements());
     return kj::Promise<void>(kj::READY_NOW);
   });
 }
 
 kj::Promise<void> AgentServant::destroy(DestroyContext context) {
-  return once_named(
+  return locked(state_)->in_order(
       [this, context]() mutable { return locked(state_)->destroy(context.getParams().getActors()); });
 }
 
 kj::Promise<void> AgentServant::endJob(EndJobContext context) {
-  return once_named(
+  return locked(state_)->in_order(
       [this, context]() mutable { return locked(state_)->end_job(context.getParams().getJob()); });
 }
 

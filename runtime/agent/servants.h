@@ -27,9 +27,6 @@ class AgentServant final : public wire::Agent::Server {
   kj::Promise<void> logs(LogsContext context) override;
 
  private:
-  template <class F>
-  kj::Promise<void> once_named(F&& run);
-
   std::weak_ptr<AgentState> state_;
   Shutdown shutdown_;
 };
