@@ -85,7 +85,10 @@ void AgentState::named(std::uint64_t node, std::string name) {
   }
 }
 
-kj::Promise<void> AgentState::in_order(kj::Function<kj::Promise<void>()> command) {
+kj::Promise<void> AgentState::in_order(std::uint64_t heads_lost, kj::Function<kj::Promise<void>()> command) {
+  if (heads_lost != heads_lost_) {
+    return kj_exception(Error(ErrorKind::unavailable, "this node has left that head"));
+  }
   if (is_named_) return command();
   auto paf = kj::newPromiseAndFulfiller<void>();
   commands_.push_back({kj::mv(command), kj::mv(paf.fulfiller)});
@@ -96,6 +99,7 @@ void AgentState::head_lost() {
   events_.disconnect();
   membership_ = nullptr;
   is_named_ = false;
+  ++heads_lost_;
   commands_.clear();
 }
 

@@ -30,9 +30,12 @@ class AgentState : public std::enable_shared_from_this<AgentState> {
   Result<void> prepare();
   // What the head orders waits for the node's number; what it is told waits for joined().
   void named(std::uint64_t node, std::string name);
-  // Runs a command of the head: now, or, in the order of their arrival, when the node is named; it fails when
-  // the head is lost before. One that came later must not overtake.
-  kj::Promise<void> in_order(kj::Function<kj::Promise<void>()> command);
+  // How many heads were lost so far.
+  std::uint64_t heads_lost() const { return heads_lost_; }
+  // Runs a command of a head: now, or, in the order of their arrival, when the node is named; one that came
+  // later must not overtake. It fails when that head is lost before, or was when so many had been lost: what
+  // was still on its way must not be taken for the next head's.
+  kj::Promise<void> in_order(std::uint64_t heads_lost, kj::Function<kj::Promise<void>()> command);
   void joined(wire::Membership::Client membership);
   // The head is away: workers go on, and what happens is kept for the next one.
   void head_lost();
@@ -90,6 +93,7 @@ class AgentState : public std::enable_shared_from_this<AgentState> {
   std::string name_;
   bool stopping_ = false;
   bool is_named_ = false;
+  std::uint64_t heads_lost_ = 0;
   bool flush_posted_ = false;
   std::unordered_map<std::uint64_t, std::unique_ptr<Job>> jobs_;
   std::unordered_map<std::uint64_t, std::shared_ptr<WorkerProcess>> workers_;

@@ -62,6 +62,7 @@ kj::Promise<void> NodeAgent::join(kj::Own<RpcConnection> connection) {
 }
 
 kj::Promise<void> NodeAgent::enter(kj::Own<RpcConnection> connection) {
+  state_->head_lost();  // what a join that failed may have brought
   std::uint64_t number = ++connection_;
   auto lost = connection->on_disconnect();
   auto& to_head = *connection;
@@ -76,9 +77,10 @@ kj::Promise<void> NodeAgent::enter(kj::Own<RpcConnection> connection) {
   auto jobs = state_->job_ids();
   auto list = request.initJobs(static_cast<unsigned>(jobs.size()));
   for (unsigned i = 0; i < list.size(); ++i) list.set(i, jobs[i]);
-  request.setAgent(kj::heap<AgentServant>(alive, [this, alive](const std::string& reason) {
-    if (!alive.expired()) stop(reason);
-  }));
+  request.setAgent(
+      kj::heap<AgentServant>(alive, state_->heads_lost(), [this, alive](const std::string& reason) {
+        if (!alive.expired()) stop(reason);
+      }));
   return request.send().then([this, alive, number](auto&& result) -> kj::Promise<void> {
     if (alive.expired() || number != connection_) return kj::READY_NOW;
     return entered(result.getNode(), result.getName().cStr(), result.getMembership());

@@ -28,14 +28,14 @@ kj::Promise<void> AgentServant::startJob(StartJobContext context) {
   job.fingerprint = info.getFingerprint();
   for (auto argument : info.getArguments()) job.arguments.push_back(text(argument));
   for (auto variable : info.getEnvironment()) job.environment.push_back(text(variable));
-  return locked(state_)->in_order([this, job = std::move(job)]() mutable {
+  return locked(state_)->in_order(head_, [this, job = std::move(job)]() mutable {
     locked(state_)->start_job(std::move(job));
     return kj::Promise<void>(kj::READY_NOW);
   });
 }
 
 kj::Promise<void> AgentServant::place(PlaceContext context) {
-  return locked(state_)->in_order([this, context]() mutable {
+  return locked(state_)->in_order(head_, [this, context]() mutable {
     locked(state_)->place(context.getParams().getPlacements());
     return kj::Promise<void>(kj::READY_NOW);
   });
@@ -43,12 +43,12 @@ kj::Promise<void> AgentServant::place(PlaceContext context) {
 
 kj::Promise<void> AgentServant::destroy(DestroyContext context) {
   return locked(state_)->in_order(
-      [this, context]() mutable { return locked(state_)->destroy(context.getParams().getActors()); });
+      head_, [this, context]() mutable { return locked(state_)->destroy(context.getParams().getActors()); });
 }
 
 kj::Promise<void> AgentServant::endJob(EndJobContext context) {
   return locked(state_)->in_order(
-      [this, context]() mutable { return locked(state_)->end_job(context.getParams().getJob()); });
+      head_, [this, context]() mutable { return locked(state_)->end_job(context.getParams().getJob()); });
 }
 
 kj::Promise<void> AgentServant::shutdown(ShutdownContext context) {

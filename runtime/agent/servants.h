@@ -17,8 +17,9 @@ class AgentState;
 class AgentServant final : public wire::Agent::Server {
  public:
   using Shutdown = std::function<void(const std::string& reason)>;
-  AgentServant(std::weak_ptr<AgentState> state, Shutdown shutdown)
-      : state_(std::move(state)), shutdown_(std::move(shutdown)) {}
+  // For the head whose number is `head`: how many were lost before it.
+  AgentServant(std::weak_ptr<AgentState> state, std::uint64_t head, Shutdown shutdown)
+      : state_(std::move(state)), head_(head), shutdown_(std::move(shutdown)) {}
   kj::Promise<void> startJob(StartJobContext context) override;
   kj::Promise<void> place(PlaceContext context) override;
   kj::Promise<void> destroy(DestroyContext context) override;
@@ -28,6 +29,7 @@ class AgentServant final : public wire::Agent::Server {
 
  private:
   std::weak_ptr<AgentState> state_;
+  std::uint64_t head_;
   Shutdown shutdown_;
 };
 
