@@ -88,8 +88,8 @@ struct NodeEvent {
 
 interface Head {
   # Bootstrap capability of the head's port.
-  join @0 (info :NodeInfo, agent :Agent, jobs :List(UInt64)) -> (node :UInt64, name :Text, membership :Membership);
-  # An agent that comes back names the jobs it still runs. It gets its old number if it was not declared lost; with
+  join @0 (info :NodeInfo, agent :Agent, jobs :List(UInt64), was :UInt64) -> (node :UInt64, name :Text, membership :Membership);
+  # An agent that comes back names the node it was and the jobs it still runs. It gets its old number if it was not declared lost; with
   # another number, nothing of before may go on.
   openJob @1 (info :JobInfo, client :JobClient) -> (job :UInt64, process :UInt64, session :Session);
   # With info.job set a driver comes back to its job.

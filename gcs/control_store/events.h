@@ -12,6 +12,7 @@ struct NodeJoin {
   RequestId request = 0;
   NodeInfo info;
   std::vector<JobId> jobs = {};  // that an agent which comes back still runs
+  NodeId was = {};               // the node it takes itself for; none: it runs nothing
 };
 struct NodeLost {
   NodeId node;

@@ -18,7 +18,10 @@ void ControlStore::on(NodeJoin& e, Actions& out) {
   for (auto& [id, node] : nodes_) {
     if (node.phase == NodePhase::dead) continue;
     bool same = same_agent(node.info, info);
-    if (same && node.phase == NodePhase::awaited) {
+    // An agent that never heard of this number, since the answer was lost, runs what belongs to an earlier
+    // one.
+    bool knows = !e.was || e.was == id;
+    if (same && knows && node.phase == NodePhase::awaited) {
       info.name = node.info.name;
       reply(e.request, NodeJoined{id, node.info.name}, turn_, out);  // before the commands to it
       return_node(id, node, e, out);

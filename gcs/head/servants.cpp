@@ -20,13 +20,14 @@ kj::Promise<void> HeadServant::join(JoinContext context) {
   NodeInfo info = read(params.getInfo());
   std::vector<JobId> jobs;
   for (auto job : params.getJobs()) jobs.push_back({job});
+  NodeId was{params.getWas()};
   auto agent = params.getAgent();
   context.releaseParams();
   // Registered with the answer itself: commands to the node may follow in the same turn.
   return head()
       .ask(
           [&](RequestId request) {
-            return NodeJoin{request, std::move(info), std::move(jobs)};
+            return NodeJoin{request, std::move(info), std::move(jobs), was};
           },
           [head = &head(), agent = kj::mv(agent)](const Answer& answer) mutable {
             head->add_node(std::get<NodeJoined>(answer).node, kj::mv(agent));

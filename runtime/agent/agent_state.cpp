@@ -166,12 +166,14 @@ void AgentState::place(capnp::List<wire::Placement>::Reader placements) {
     if (auto ended = ended_.find(actor); ended != ended_.end() && ended->second >= incarnation) continue;
     auto job = jobs_.find(one.getJob());
     if (stopping_ || job == jobs_.end() || job->second->ended()) {
+      remember_end(actor, incarnation);
       events_.actor_failed(
           actor, incarnation,
           Error(ErrorKind::unavailable, stopping_ ? "the node is ending" : "its job is not on the node"));
       continue;
     }
     if (ended_processes_.count(one.getProcess()) > 0) {
+      remember_end(actor, incarnation);
       events_.actor_failed(actor, incarnation, Error(ErrorKind::actor_died, "its process has just ended"));
       continue;
     }

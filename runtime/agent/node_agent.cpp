@@ -74,6 +74,7 @@ kj::Promise<void> NodeAgent::enter(kj::Own<RpcConnection> connection) {
   }));
   auto request = to_head.bootstrap().castAs<wire::Head>().joinRequest();
   write_info(request.initInfo(), state_->options(), state_->name());
+  request.setWas(state_->node());
   auto jobs = state_->job_ids();
   auto list = request.initJobs(static_cast<unsigned>(jobs.size()));
   for (unsigned i = 0; i < list.size(); ++i) list.set(i, jobs[i]);
