@@ -20,7 +20,9 @@ Sums burst(const std::string& prefix, bool retries) {
   std::vector<troupe::Future<Receipt>> answers;
   for (int i = 0; i < kCalls; ++i) {
     answers.push_back(bound.call<&Counter::run>(kCaller, 0, ledger.make()));
-    if (i == kCalls / 2) ::kill(pid, SIGKILL);
+    if (i != kCalls / 2) continue;
+    (void)answers[kCalls / 4].wait_for(60s);
+    ::kill(pid, SIGKILL);
   }
   for (std::uint64_t i = 0; i < kCalls; ++i) {
     try {
