@@ -8,6 +8,10 @@ import time
 from . import programs
 
 
+# Seconds that a restarted head waits for programs that were killed meanwhile: before that nothing is returned.
+GRACE = "4"
+
+
 class Cluster:
     def __init__(self, network, folder, bin_dir):
         self.network, self.folder, self.bin = network, folder, bin_dir
@@ -26,7 +30,7 @@ class Cluster:
         return programs.Program(kind, name, self.network.command(host, words), self.env, self.logs, feed)
 
     def start_head(self, standby=False):
-        words = [self.bin + "/troupe", "head", "--host", self.network.address(0)]
+        words = [self.bin + "/troupe", "head", "--host", self.network.address(0), "--grace", GRACE]
         program = self.start("head", "head", 0, words + (["--standby"] if standby else []))
         if standby:
             self.standby = program

@@ -66,7 +66,8 @@ class Namespaces:
         return f"10.93.0.{host + 1}"
 
     def command(self, host, words):
-        return ["ip", "netns", "exec", self.space(host), *words]
+        # Not `ip netns exec`: it would give each program a mount namespace of its own, a machine of its own.
+        return ["nsenter", f"--net=/run/netns/{self.space(host)}", *words]
 
     def cut(self, host):
         ip("-n", self.switch, "link", "set", f"v{host}", "down")

@@ -38,8 +38,7 @@ def table(r):
         ("slowest recovery", ", ".join(f"{name} {s} s" for name, s in r["slowest_recovery_s"].items()) or "none"),
     ]
     if r["drivers_ended_by_themselves"]:
-        rows.append(("victims that ended by themselves", "status: " + counts(
-            {str(status): count for status, count in r["drivers_ended_by_themselves"].items()})))
+        rows.append(("victims that ended by themselves", counts(r["drivers_ended_by_themselves"])))
     if calls:
         rows += [
             ("calls", f"{calls['made']} made, {calls['acknowledged']} acknowledged, {calls['hung']} hung"),

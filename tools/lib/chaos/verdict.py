@@ -140,7 +140,7 @@ class Verdict:
     def files(self):
         """In the run's folders only logs are left, and nothing in shared memory."""
         home = self.cluster.folder + "/home"
-        kept = re.compile(r"/home/(token|head/lock|head/redis/.*|nodes/[^/]+/logs/.*)$")
+        kept = re.compile(r"/home/(token|head/lock|head/redis/.*|nodes/[^/]+/(lock|logs/.*))$")
         left = [os.path.join(where, name) for where, _, names in os.walk(home) for name in names]
         left = [path for path in left if not kept.search(path)]
         left += [path for path in (os.path.join(self.cluster.folder, name) for name in os.listdir(self.cluster.folder))
