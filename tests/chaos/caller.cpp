@@ -41,7 +41,9 @@ void Caller::make_calls() {
     call_ = aim_(targets_.back().prefix);
     renew_ = false;
   }
-  for (int i = 0; i < options_.each_round && open_.size() < options_.outstanding; ++i) {
+  // A few in each round, and now and then as many as may be.
+  int calls = rounds_++ % 32 == 0 ? static_cast<int>(options_.outstanding) : options_.each_round;
+  for (int i = 0; i < calls && open_.size() < options_.outstanding; ++i) {
     std::uint64_t number = ledger_.make();
     open_.push_back({number, call_(number), now_ms()});
   }

@@ -13,10 +13,10 @@ namespace chaos {
 struct CallerOptions {
   std::uint32_t id = 0;
   bool retries = false;
-  std::size_t outstanding = 64;  // at most
-  int each_round = 4;            // calls, every 5 ms
-  int deadline_ms = 3000;        // of each call; 0: none
-  int calls_per_target = 0;      // then comes a new target; 0: the first serves for ever
+  std::size_t outstanding = 128;  // at most
+  int each_round = 2;             // calls, every 5 ms
+  int deadline_ms = 3000;         // of each call; 0: none
+  int calls_per_target = 0;       // then comes a new target; 0: the first serves for ever
 };
 
 class Caller {
@@ -54,6 +54,7 @@ class Caller {
   std::vector<Target> targets_;
   Ledger ledger_;
   std::int64_t quiet_since_ = 0;
+  std::uint64_t rounds_ = 0;
   bool renew_ = false;
   std::atomic<bool> quiet_{false}, idle_{false};
   std::atomic<std::uint64_t> seen_{0};

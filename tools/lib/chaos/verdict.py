@@ -144,7 +144,7 @@ class Verdict:
         left = [os.path.join(where, name) for where, _, names in os.walk(home) for name in names]
         left = [path for path in left if not kept.search(path)]
         left += [path for path in (os.path.join(self.cluster.folder, name) for name in os.listdir(self.cluster.folder))
-                 if os.path.basename(path) not in ("home", "logs", "records")]
+                 if os.path.basename(path) not in ("home", "logs", "records", "faults")]
         if left:
             self.wrong(f"{len(left)} files are left: {' '.join(left[:5])}")
 
