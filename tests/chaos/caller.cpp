@@ -3,12 +3,26 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <iterator>
+#include <mutex>
+#include <set>
 
 namespace chaos {
 namespace {
 
 using namespace std::chrono_literals;
 constexpr std::int64_t kHungMs = 60'000;
+
+// Each failure's text once, without its numbers.
+void show_first(const std::string& text) {
+  std::string kind;
+  std::copy_if(text.begin(), text.end(), std::back_inserter(kind), [](char c) { return c < '0' || c > '9'; });
+  static std::mutex mutex;
+  static std::set<std::string> shown;
+  std::lock_guard lock(mutex);
+  if (shown.size() < 100 && shown.insert(kind).second)
+    std::fprintf(stderr, "first of its kind: %s\n", text.c_str());
+}
 
 }  // namespace
 
@@ -70,9 +84,7 @@ void Caller::take_ends() {
         ledger_.acknowledge(open.number, receipt.incarnation, took), ++seen_;
     } catch (const troupe::Failure& failure) {
       ledger_.fail(open.number, static_cast<std::uint32_t>(failure.error().kind), took);
-      if (failure.error().kind == troupe::ErrorKind::actor_error ||
-          failure.error().kind == troupe::ErrorKind::internal)
-        std::fprintf(stderr, "caller %u: %s\n", options_.id, failure.what());
+      show_first(failure.what());
       // An actor without restarts has died: the next calls go to a new one.
       renew_ |= options_.calls_per_target > 0;
     }

@@ -132,6 +132,27 @@ class Faults:
         self.kills["driver"] += 1
         self.cluster.start_driver("victim")
 
+    def _kill_machine(self, fault):
+        """All of a host at once, in silence: its link is cut first, so that nobody hears of the ends."""
+        old = self.cluster.agents[fault.host]
+        self.network.cut(fault.host)
+        for program in [old, *self.cluster.drivers.values()]:
+            if self.network.is_on(program.pid, fault.host):
+                program.killed = True
+        for pid in programs.marked(self.cluster.mark):
+            if self.network.is_on(pid, fault.host):
+                programs.send(pid, signal.SIGKILL)
+        old.process.wait()
+        self._over(old)
+        self.kills["machine"] += 1
+
+        def power_on():
+            self.network.join(fault.host)
+            self.cluster.start_agent(fault.host)
+
+        self._later(0.5 + 2 * fault.seconds, power_on)
+        self._await("machine", lambda: self._agent_is_back(fault.host, old))
+
     # ---- stops
     def _stop(self, name, pids, fault):
         for pid in pids:

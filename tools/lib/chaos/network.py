@@ -69,6 +69,12 @@ class Namespaces:
         # Not `ip netns exec`: it would give each program a mount namespace of its own, a machine of its own.
         return ["nsenter", f"--net=/run/netns/{self.space(host)}", *words]
 
+    def is_on(self, pid, host):
+        try:
+            return os.stat(f"/proc/{pid}/ns/net").st_ino == os.stat(f"/run/netns/{self.space(host)}").st_ino
+        except OSError:
+            return False
+
     def cut(self, host):
         ip("-n", self.switch, "link", "set", f"v{host}", "down")
 

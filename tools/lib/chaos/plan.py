@@ -2,12 +2,12 @@
 import random
 from dataclasses import dataclass
 
-KILLS = {"worker": 65, "agent": 9, "head": 5, "standby": 3, "redis": 5, "driver": 13}
+KILLS = {"worker": 65, "agent": 9, "head": 5, "standby": 3, "redis": 5, "driver": 13, "machine": 3}
 STOPS = {"worker": 9, "agent": 4, "head": 3, "redis": 3, "driver": 3}
 LINKS = {"cut": 6, "slow": 3}
 OTHERS = 0.2  # stops and faults of links for each kill
 # One of these at a time.
-INFRASTRUCTURE = {"agent", "head", "standby", "redis", "cut"}
+INFRASTRUCTURE = {"agent", "head", "standby", "redis", "cut", "machine"}
 
 
 @dataclass
@@ -37,8 +37,10 @@ def make(seed, kills, hosts, links):
         link = not kill and random_.random() < sum(LINKS.values()) / sum({**STOPS, **LINKS}.values())
         act = "kill" if kill else "link" if link else "stop"
         what = choose({"kill": KILLS, "link": LINKS, "stop": STOPS}[act])
+        if what == "machine" and not links:
+            what = "agent"
         # The head and the driver that keeps the ledger are on host 0: it is not cut off.
-        host = random_.randrange(1 if act == "link" else 0, hosts)
+        host = random_.randrange(1 if act == "link" or what == "machine" else 0, hosts)
         pause = 0.05 + 0.45 * random_.random() ** 3
         long = 0.2 + 3.8 * random_.random() ** 3
         short = random_.choice([0, 0, random_.random()])

@@ -102,10 +102,12 @@ class Verdict:
 
     def no_actors(self):
         actors = self.cluster.list("actors")
-        left = [a for a in actors or [] if a["phase"] not in ("dead", "DEAD")]
+        if actors is None:
+            self.wrong("troupe list actors failed")
+        left = [a for a in actors or [] if a["phase"] != "dead"]
         if left:
             self.wrong(f"{len(left)} actors are left: {left[0]}")
-        jobs = [j for j in self.cluster.list("jobs") or [] if str(j["phase"]).lower() not in ("ended", "finished")]
+        jobs = [j for j in self.cluster.list("jobs") or [] if j["phase"] != "ended"]
         if jobs:
             self.wrong(f"{len(jobs)} jobs are left: {jobs[0]}")
 
