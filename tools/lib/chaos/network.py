@@ -97,14 +97,14 @@ class Namespaces:
             self.join(host)
 
     def sockets(self):
-        """The open sockets of all hosts, but for those whose end the kernel still remembers."""
+        """The open sockets of all hosts, but for those that no process has: the kernel is still taking their leave."""
         found = []
         for host in range(self.hosts):
             for table in ("tcp", "unix"):
                 text = subprocess.run(self.command(host, ["cat", f"/proc/net/{table}"]), capture_output=True,
                                       text=True).stdout
                 for line in text.splitlines()[1:]:
-                    if table != "tcp" or line.split()[3] != "06":  # TIME_WAIT
+                    if table != "tcp" or line.split()[9] != "0":  # its inode
                         found.append(f"host {host}: {table} {line.strip()}")
         return found
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 KILLS = {"worker": 65, "agent": 9, "head": 5, "standby": 3, "redis": 5, "driver": 13, "machine": 3}
 STOPS = {"worker": 9, "agent": 4, "head": 3, "redis": 3, "driver": 3}
 LINKS = {"cut": 6, "slow": 3}
-OTHERS = 0.2  # stops and faults of links for each kill
+OTHERS = 0.18  # stops and faults of links for each kill
 # One of these at a time.
 INFRASTRUCTURE = {"agent", "head", "standby", "redis", "cut", "machine"}
 
@@ -42,7 +42,7 @@ def make(seed, kills, hosts, links):
         # The head and the driver that keeps the ledger are on host 0: it is not cut off.
         host = random_.randrange(1 if act == "link" or what == "machine" else 0, hosts)
         pause = 0.05 + 0.45 * random_.random() ** 3
-        long = 0.2 + 3.8 * random_.random() ** 3
+        long = 0.2 + 3.8 * random_.random() ** 4
         short = random_.choice([0, 0, random_.random()])
         fault = Fault(pause, act, what, host, random_.random(), short if kill else long)
         if act == "link" and not links:
