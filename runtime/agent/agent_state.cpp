@@ -406,6 +406,9 @@ void AgentState::worker_ended(WorkerProcess& worker, const Error& how) {
     actors_.erase(at);
   }
   workers_.erase(worker.process);
+  // A worker that was killed could not remove it itself.
+  std::error_code ignored;
+  std::filesystem::remove(sockets_ + "/w" + std::to_string(worker.process), ignored);
   events_.dropped(worker.job, worker.process, worker.limit.take_dropped());
   Error error = how;
   error.node = {node_};

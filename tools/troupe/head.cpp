@@ -57,6 +57,10 @@ UniqueFd lock_state(const std::string& state) {
 
 void publish(const std::string& home, const ClusterFile& mine, bool took_over) {
   auto other = read_cluster_file(home);
+  // Whoever holds the lock of the state folder has taken it over from a head that is gone, wherever that ran:
+  // in an earlier container, say, whose processes cannot be seen from here. The same path outside of the home
+  // may be another machine's folder.
+  took_over |= other && other->state == mine.state && mine.state.rfind(home + "/", 0) == 0;
   if (!took_over && other && other->head_pid != mine.head_pid && other->head_may_run()) {
     std::fprintf(
         stderr, "head: %s/cluster names another head (process %d) and stays; reach this one with --head %s\n",

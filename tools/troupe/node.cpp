@@ -1,11 +1,15 @@
 // troupe node
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 
 #include "core/base/log.h"
 #include "core/config/head_connection.h"
@@ -48,7 +52,25 @@ kj::Promise<void> join_patiently(ControlLoop& loop, const ClusterLocation& clust
       });
 }
 
-// $TROUPE_HOME/nodes/NAME.PID; of nodes that have ended only the newest are kept, for their logs.
+// Held by a node while it runs; nullopt: another one holds it. The home may be shared by machines, whose
+// processes cannot be seen from here, so the lock tells which nodes run.
+std::optional<UniqueFd> lock_state(const std::string& state) {
+  UniqueFd lock(::open((state + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock) throw Failed(system_error(errno, "cannot open " + state + "/lock"));
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return std::nullopt;
+  return lock;
+}
+
+bool has_ended(const std::filesystem::path& state) {
+  int pid = std::atoi(state.extension().string().substr(1).c_str());
+  if (pid <= 0 || ::kill(pid, 0) == 0)
+    return false;  // it runs, or its number is taken: the next one will see
+  UniqueFd lock(::open((state / "lock").c_str(), O_RDWR | O_CLOEXEC));
+  return !lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0;
+}
+
+// $TROUPE_HOME/nodes/NAME.PID; of nodes that have ended only the newest are kept, for their logs. What a
+// killed one could not remove is removed here.
 std::string default_state(const std::string& name) {
   auto folder = home();
   if (!folder) throw Failed(folder.error());
@@ -57,9 +79,10 @@ std::string default_state(const std::string& name) {
   std::vector<std::pair<std::filesystem::file_time_type, std::filesystem::path>> ended;
   std::error_code bad;
   for (std::filesystem::directory_iterator at(all, bad), end; !bad && at != end; at.increment(bad)) {
-    int pid = std::atoi(at->path().extension().string().substr(1).c_str());
     std::error_code gone;
-    if (pid > 0 && ::kill(pid, 0) != 0) ended.emplace_back(at->last_write_time(gone), at->path());
+    if (!has_ended(at->path())) continue;
+    ended.emplace_back(at->last_write_time(gone), at->path());
+    std::filesystem::remove_all(at->path() / "sockets", gone);
   }
   std::sort(ended.rbegin(), ended.rend());
   for (std::size_t i = kOldStates; i < ended.size(); ++i) std::filesystem::remove_all(ended[i].second, bad);
@@ -87,6 +110,10 @@ int node(const Options& options) {
   agent_options.resources = std::move(resources);
   agent_options.state = options.state.empty() ? default_state(options.name) : options.state;
   agent_options.reaps_orphans = true;
+  if (auto made = make_private_directory(agent_options.state); !made) throw Failed(made.error());
+  auto lock = lock_state(agent_options.state);
+  if (!lock)
+    throw Failed("another node uses " + agent_options.state + ": choose another folder with --state");
   log_to(options.name.empty() ? "node" : "node " + options.name);
   raise_descriptor_limit();
 

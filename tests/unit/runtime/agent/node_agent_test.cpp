@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "core/control/kj_error.h"
@@ -259,6 +260,17 @@ TEST_F(NodeAgentTest, WorkersSeeTheirGpusOnly) {
   place(101, {1});
   until([&] { return seen_->output[101].find("devices ") != std::string::npos; });
   EXPECT_EQ(seen_->output[101].substr(0, 10), "devices 1\n");
+}
+
+TEST_F(NodeAgentTest, TheSocketOfAnEndedWorkerIsRemoved) {
+  start_job("register");
+  place(101, {1});
+  until([&] { return seen_->alive.size() == 1; });
+  std::string socket = folder_ + "/state/sockets/w101";
+  std::ofstream(socket).put('x');
+  destroy(1);
+  until([&] { return seen_->ended.count(101) == 1; });
+  EXPECT_FALSE(std::filesystem::exists(socket));
 }
 
 TEST_F(NodeAgentTest, NothingIsLeftWhenTheHeadIsGone) {

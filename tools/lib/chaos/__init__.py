@@ -1,0 +1,1 @@
+"""What tools/chaos is made of."""
