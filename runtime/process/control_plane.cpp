@@ -118,7 +118,7 @@ void ControlPlane::spawn(std::vector<SpawnRequest> requests) {
         std::make_move_iterator(requests.begin() + static_cast<std::ptrdiff_t>(end)));
     session_.request([this, part](wire::Session::Client& session) { return send_spawns(session, *part); },
                      [this, part](const Error& why) {
-                       for (const SpawnRequest& one : *part) spawn_failed(one.actor, why);
+                       for (const SpawnRequest& one : *part) spawn_failed(one.actor, one.class_name, why);
                      });
   }
 }
@@ -127,22 +127,24 @@ kj::Promise<void> ControlPlane::send_spawns(wire::Session::Client& session,
                                             const std::vector<SpawnRequest>& part) {
   auto call = session.spawnRequest();
   auto list = call.initActors(static_cast<unsigned>(part.size()));
-  std::vector<ActorId> actors;
+  std::vector<std::pair<ActorId, std::string>> actors;
   for (unsigned i = 0; i < list.size(); ++i) {
     write_spec(list[i], part[i]);
-    actors.push_back(part[i].actor);
+    actors.emplace_back(part[i].actor, part[i].class_name);
   }
   return call.send().then([this, actors](capnp::Response<wire::Session::SpawnResults> answer) {
     auto spawned = answer.getSpawned();
     for (unsigned i = 0; i < spawned.size() && i < actors.size(); ++i) {
-      if (spawned[i].hasFailure()) spawn_failed(actors[i], read_failure(spawned[i].getFailure()));
+      if (spawned[i].hasFailure())
+        spawn_failed(actors[i].first, actors[i].second, read_failure(spawned[i].getFailure()));
     }
   });
 }
 
-void ControlPlane::spawn_failed(ActorId actor, const Error& why) {
+void ControlPlane::spawn_failed(ActorId actor, const std::string& class_name, const Error& why) {
   ActorNews news;
   news.actor = actor;
+  news.class_name = class_name;
   news.phase = Phase::dead;
   news.failure = std::make_shared<const Error>(why);
   hooks_.died(news);

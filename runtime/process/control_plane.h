@@ -82,7 +82,7 @@ class ControlPlane {
   void drop_links_to_lost_nodes();
   kj::Promise<void> send_spawns(wire::Session::Client& session, const std::vector<SpawnRequest>& part);
   static bool answers(const ActorNews& news, std::uint32_t after);
-  void spawn_failed(ActorId actor, const Error& why);
+  void spawn_failed(ActorId actor, const std::string& class_name, const Error& why);
   void forget_if_unused(ActorId actor);
 
   ControlLoop& loop_;

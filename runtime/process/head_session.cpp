@@ -42,25 +42,18 @@ void HeadSession::give_up(const Error& why) {
 }
 
 void HeadSession::request(Send send, Fail fail, bool repeatable) {
-  attempt(++order_, std::make_shared<Request>(Request{std::move(send), std::move(fail), repeatable}));
+  attempt(++order_, std::make_shared<Request>(
+                        Request{std::move(send), std::move(fail), repeatable, loop_.timer().now()}));
 }
 
 void HeadSession::attempt(std::uint64_t order, std::shared_ptr<Request> request) {
   KJ_IF_MAYBE (session, session_) {
     std::weak_ptr<int> alive = alive_;
     std::uint64_t number = number_;
-    loop_.spawn("a request to the head", request->send(*session).catch_([this, alive, number, order,
-                                                                         request](kj::Exception&& failure) {
-      if (alive.expired()) return;
-      if (!connection_lost(failure)) return request->fail(error_of(failure));
-      if (number == number_) lost();
-      if (!request->repeatable) {
-        return request->fail(Error(ErrorKind::unavailable,
-                                   "the connection to the head broke; whether the request took effect is "
-                                   "not known"));
-      }
-      attempt(order, request);
-    }));
+    loop_.spawn("a request to the head", request->send(*session).catch_(
+                                             [this, alive, number, order, request](kj::Exception&& failure) {
+                                               if (!alive.expired()) failed(number, order, request, failure);
+                                             }));
     return;
   }
   if (ended_ || !patient_) return request->fail(trouble_);
@@ -71,6 +64,28 @@ void HeadSession::attempt(std::uint64_t order, std::shared_ptr<Request> request)
                                          "reached"));
   }
   waiting_.emplace(order, std::move(request));
+}
+
+void HeadSession::failed(std::uint64_t number, std::uint64_t order, std::shared_ptr<Request> request,
+                         const kj::Exception& failure) {
+  if (!connection_lost(failure)) {
+    Error why = error_of(failure);
+    bool may_pass = why.kind == ErrorKind::unavailable && request->repeatable &&
+                    loop_.timer().now() - request->since < kPatience;
+    if (!may_pass) return request->fail(why);
+    loop_.spawn("repeating a request", loop_.timer().afterDelay(kRetry).then(
+                                           [this, alive = std::weak_ptr<int>(alive_), order, request] {
+                                             if (!alive.expired()) attempt(order, request);
+                                           }));
+    return;
+  }
+  if (number == number_) lost();
+  if (!request->repeatable) {
+    return request->fail(
+        Error(ErrorKind::unavailable,
+              "the connection to the head broke; whether the request took effect is not known"));
+  }
+  attempt(order, request);
 }
 
 }  // namespace troupe

@@ -20,6 +20,7 @@ namespace troupe {
 class HeadSession {
  public:
   static constexpr auto kPatience = 30 * kj::SECONDS;
+  static constexpr auto kRetry = 200 * kj::MILLISECONDS;  // after the head could not reach its store
   static constexpr std::size_t kMostWaiting = 100'000;
   // Sends one request; what it returns is done when the answer was dealt with.
   using Send = std::function<kj::Promise<void>(wire::Session::Client&)>;
@@ -44,8 +45,11 @@ class HeadSession {
     Send send;
     Fail fail;
     bool repeatable;
+    kj::TimePoint since;
   };
   void attempt(std::uint64_t order, std::shared_ptr<Request> request);
+  void failed(std::uint64_t number, std::uint64_t order, std::shared_ptr<Request> request,
+              const kj::Exception& failure);
   void give_up(const Error& why);
 
   ControlLoop& loop_;
