@@ -61,6 +61,14 @@ TEST(Digits, AKilledTrainerChangesNothing) {
   EXPECT_EQ(outcome.output.find("restarts=0"), std::string::npos) << outcome.output;
 }
 
+TEST(CommandLine, BenchMeasuresACase) {
+  Scene scene;
+  auto outcome = scene.run({bin("troupe"), "bench", "actor_sync", "--runs", "1", "--json"});
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("\"case\":\"actor_sync\""), std::string::npos) << outcome.output;
+  EXPECT_NE(scene.run({bin("troupe"), "bench", "--list"}).output.find("durable_async"), std::string::npos);
+}
+
 TEST(CommandLine, HeadNodeListStatusDown) {
   Scene scene;
   auto head = scene.start({bin("troupe"), "head"});
