@@ -171,7 +171,8 @@ struct ClusterView {
   headPid @0 :Int32; address @1 :Text; startedUnix @2 :Int64; version @3 :Text; storeState @4 :Text;
   nodes @5 :List(NodeView); jobsRunning @6 :UInt32;
   pending @7 :UInt32; starting @8 :UInt32; alive @9 :UInt32; restarting @10 :UInt32; dead @11 :UInt32;
-  warnings @12 :List(Text);     # infeasible actors, quarantined records
+  warnings @12 :List(Text);     # infeasible actors, quarantined records, a store that is away
+  storeAwaySince @13 :Int64;    # Unix seconds; 0: it is ready
 }
 
 interface Admin {

@@ -18,6 +18,11 @@ Error fault(const char* what) { return Error(ErrorKind::unavailable, std::string
 
 }  // namespace
 
+kj::Exception replaced_head(const Store& store) {
+  return kj::Exception(kj::Exception::Type::DISCONNECTED, __FILE__, __LINE__,
+                       kj::str("this head no longer owns the store: ", store.state().c_str()));
+}
+
 HeadState::HeadState(kj::Timer& timer, Store& store, HeadServer::Options options)
     : timer_(timer), store_(store), options_(std::move(options)), core_(options_.core), tasks_(*this) {
   auto pair = kj::newPromiseAndFulfiller<void>();
@@ -52,6 +57,13 @@ void HeadState::restore(Result<Tables> loaded, kj::PromiseFulfiller<void>& done)
   Actions out;
   core_.restore(std::move(snapshot), now(), out);
   take(out);
+  store_.on_older([this, alive = weak_from_this()]() -> std::optional<Batch> {
+    if (alive.expired() || closed_) return std::nullopt;
+    for (const auto& [id, actor] : core_.actors()) {
+      if (actor.phase != Phase::dead && journal_in_store(actor)) incomplete_journals_.insert(id);
+    }
+    return encode_all(core_);
+  });
   tasks_.add(watch_nodes());
   if (options_.ownership_check > 0 * kj::SECONDS) tasks_.add(watch_ownership());
   done.fulfill();
@@ -135,7 +147,7 @@ void HeadState::answer(RequestId request, Answer answer) {
   Ask ask = kj::mv(at->second);
   asks_.erase(at);
   if (const auto* error = std::get_if<Error>(&answer)) {
-    ask.fulfiller->reject(kj_exception(*error));
+    ask.fulfiller->reject(store_.fenced() ? replaced_head(store_) : kj_exception(*error));
     return;
   }
   ask.at_once(answer);
@@ -155,7 +167,7 @@ void HeadState::refuse(Reply reply, const Error& error) {
 void HeadState::refuse_if_overloaded() const {
   if (closed_)
     kj::throwFatalException(kj_exception(Error(ErrorKind::unavailable, "the head is shutting down")));
-  if (store_.fenced()) kj::throwFatalException(kj_exception(Error(ErrorKind::unavailable, store_.state())));
+  if (store_.fenced()) kj::throwFatalException(replaced_head(store_));
   if (waiting_replies_ < options_.most_waiting) return;
   kj::throwFatalException(kj_exception(
       Error(ErrorKind::overloaded, "too many requests wait for the store; it is " + store_.state())));
@@ -200,8 +212,8 @@ void HeadState::write_batch() {
     batch.push_back(encode(core_, table, id));
     // A durable actor's journal in the store goes with its life.
     const ActorRecord* actor = table == Table::actors ? core_.actor({id}) : nullptr;
-    if (actor != nullptr && actor->phase == Phase::dead && actor->spec->durability &&
-        actor->spec->durability->place == Durability::Place::store) {
+    if (actor != nullptr && actor->phase == Phase::dead && journal_in_store(*actor)) {
+      incomplete_journals_.erase({id});
       batch.push_back({StoreTable::journals, std::to_string(id) + "/", std::nullopt});
     }
   }

@@ -23,6 +23,10 @@
 
 namespace troupe::gcs {
 
+// What a head that no longer owns the store tells its clients: to them as if the connection broke, so that
+// they ask the same of the next head.
+kj::Exception replaced_head(const Store& store);
+
 class HeadState : public std::enable_shared_from_this<HeadState>, public kj::TaskSet::ErrorHandler {
  public:
   HeadState(kj::Timer& timer, Store& store, HeadServer::Options options);
@@ -70,6 +74,8 @@ class HeadState : public std::enable_shared_from_this<HeadState>, public kj::Tas
   const ControlStore& core() const { return core_; }
   const Store& store() const { return store_; }
   Store& writable_store() { return store_; }  // for journals, which the core knows nothing of
+  // Of journals in the store, when the store has lost the end of what was acknowledged.
+  std::set<ActorId>& incomplete_journals() { return incomplete_journals_; }
   const HeadServer::Options& options() const { return options_; }
   kj::Timer& timer() { return timer_; }
   Time now() const { return options_.now(); }
@@ -115,6 +121,7 @@ class HeadState : public std::enable_shared_from_this<HeadState>, public kj::Tas
   std::size_t waiting_replies_ = 0;
   std::deque<Event> later_;
   std::size_t quarantined_ = 0;
+  std::set<ActorId> incomplete_journals_;
 
   RequestId last_request_ = 0;
   std::unordered_map<RequestId, Ask> asks_;

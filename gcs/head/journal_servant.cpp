@@ -7,6 +7,7 @@
 
 #include "core/control/kj_error.h"
 #include "gcs/head/cancellation.h"
+#include "gcs/head/record_codec.h"
 #include "gcs/head/servants.h"
 #include "gcs/head/wire.h"
 
@@ -30,14 +31,20 @@ capnp::Data::Reader as_data(std::string_view from) {
   return kj::arrayPtr(reinterpret_cast<const kj::byte*>(from.data()), from.size());
 }
 
+// Whatever the store has: the incarnation may write, now or later.
+kj::Exception refusal(const Store& store, const Error& error) {
+  return store.fenced() ? replaced_head(store)
+                        : kj_exception(Error(ErrorKind::unavailable, error.message));
+}
+
 kj::Promise<void> write(Store& store, Batch batch) {
   auto pair = kj::newPromiseAndFulfiller<void>();
   auto done = std::make_shared<Done>(kj::mv(pair.fulfiller));
-  store.write(std::move(batch), [done](Result<void> result) {
+  store.write(std::move(batch), [done, &store](Result<void> result) {
     if (result)
       (*done)->fulfill();
     else
-      (*done)->reject(kj_exception(Error(ErrorKind::unavailable, result.error().message)));
+      (*done)->reject(refusal(store, result.error()));
   });
   return kj::mv(pair.promise);
 }
@@ -83,13 +90,17 @@ kj::Promise<void> SessionServant::journalLoad(JournalLoadContext context) {
   allow_cancellation(context);
   return write(head().writable_store(), {field(actor, kOwner, std::to_string(incarnation))})
       .then([this, actor] { return read(head().writable_store(), actor); })
-      .then([context](kj::Own<std::vector<Entry>>&& found) mutable {
+      .then([context, actor](kj::Own<std::vector<Entry>>&& found) mutable {
         auto results = context.getResults();
         std::vector<std::pair<std::uint64_t, const std::string*>> blocks;
         for (const Entry& entry : *found) {
           std::uint64_t first = 0;
           auto [end, bad] = std::from_chars(entry.key.data(), entry.key.data() + entry.key.size(), first);
-          if (entry.key == kSnapshot) {
+          if (entry.key == kIncompleteJournal) {
+            kj::throwFatalException(kj_exception(
+                Error(ErrorKind::not_found, "the end of the journal of actor " + to_string(actor) +
+                                                " was lost in a failover of the store; see control_store.md")));
+          } else if (entry.key == kSnapshot) {
             std::uint64_t at;
             std::string_view image;
             split_snapshot(entry.value, at, image);
@@ -124,10 +135,18 @@ kj::Promise<void> SessionServant::journalSnapshot(JournalSnapshotContext context
   auto params = context.getParams();
   ActorId actor{params.getActor()};
   check_current(actor, params.getIncarnation());
-  Batch batch{field(actor, kSnapshot, std::to_string(params.getAt()) + " " + bytes(params.getImage()))};
+  Batch batch;
+  bool incomplete = head().incomplete_journals().count(actor) != 0;
+  if (incomplete) {
+    batch.push_back({StoreTable::journals, std::to_string(actor.value) + "/", std::nullopt});
+    batch.push_back(field(actor, kOwner, std::to_string(params.getIncarnation())));
+  }
+  batch.push_back(field(actor, kSnapshot, std::to_string(params.getAt()) + " " + bytes(params.getImage())));
   for (auto first : params.getDrop()) batch.push_back(field(actor, std::to_string(first), std::nullopt));
   context.releaseParams();
-  return write(head().writable_store(), std::move(batch));
+  return write(head().writable_store(), std::move(batch)).then([this, actor, incomplete] {
+    if (incomplete) head().incomplete_journals().erase(actor);
+  });
 }
 
 }  // namespace troupe::gcs

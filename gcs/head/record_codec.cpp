@@ -145,6 +145,27 @@ Write encode(const ControlStore& core, Table table, std::uint64_t id) {
   return write;
 }
 
+bool journal_in_store(const ActorRecord& actor) {
+  return actor.spec->durability && actor.spec->durability->place == Durability::Place::store;
+}
+
+Batch encode_all(const ControlStore& core) {
+  Batch all;
+  for (const auto& [id, node] : core.nodes()) all.push_back(encode(core, Table::nodes, id.value));
+  for (const auto& [id, job] : core.jobs()) all.push_back(encode(core, Table::jobs, id.value));
+  for (const auto& [id, actor] : core.actors()) {
+    all.push_back(encode(core, Table::actors, id.value));
+    if (!journal_in_store(actor)) continue;
+    std::string journal = std::to_string(id.value) + "/";
+    if (actor.phase == Phase::dead)
+      all.push_back({StoreTable::journals, journal, std::nullopt});
+    else
+      all.push_back({StoreTable::journals, journal + kIncompleteJournal, "1"});
+  }
+  for (std::uint64_t id = 0; id < kCounters; ++id) all.push_back(encode(core, Table::counters, id));
+  return all;
+}
+
 Snapshot decode(const Tables& tables, Batch& repairs) {
   Snapshot all;
   read_all<wire::NodeRecord>(StoreTable::nodes, tables, read_node, all.nodes, repairs);

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <ctime>
+
 #include "core/control/kj_error.h"
 #include "gcs/head/wire.h"
 
@@ -10,8 +12,27 @@ namespace {
 
 constexpr std::size_t kMostWarnings = 20;
 
+// Unix seconds; 0: the store is ready.
+std::int64_t away_since(const HeadState& head) {
+  auto away = head.store().away();
+  return away ? (head.now() - away->count()) / 1000 : 0;
+}
+
+std::string clock_text(std::int64_t unix_seconds) {
+  std::time_t at = unix_seconds;
+  std::tm parts{};
+  localtime_r(&at, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%F %T", &parts);
+  return text;
+}
+
 std::vector<std::string> warnings_of(const HeadState& head) {
   std::vector<std::string> all;
+  if (std::int64_t since = away_since(head); since != 0) {
+    all.push_back("the store is away since " + clock_text(since) +
+                  "; calls and listings go on, spawns and kills wait");
+  }
   if (head.quarantined() != 0) {
     all.push_back(std::to_string(head.quarantined()) +
                   " records could not be read; they lie in troupe:quarantine");
@@ -86,6 +107,7 @@ void view_cluster(const HeadState& head, wire::ClusterView::Builder to) {
   to.setVersion(text(head.options().version));
   to.setStartedUnix(head.started() / 1000);
   to.setStoreState(text(head.store().state()));
+  to.setStoreAwaySince(away_since(head));
   view_nodes(core, [&](unsigned n) { return to.initNodes(n); });
   unsigned running = 0;
   for (const auto& [id, job] : core.jobs()) running += !job.ended;

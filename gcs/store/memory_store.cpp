@@ -25,6 +25,7 @@ void MemoryStore::read_journal(const std::string& actor, Found done) {
 
 void MemoryStore::write(Batch batch, Written done) {
   ++batches_;
+  if (fenced_) return done(Error(ErrorKind::cancelled, "another head has taken over the store"));
   if (held_) {
     waiting_.push_back({std::move(batch), std::move(done)});
     return;
@@ -54,6 +55,17 @@ bool MemoryStore::fail_one(Error error) {
   waiting_.pop_front();
   next.done(std::move(error));
   return true;
+}
+
+void MemoryStore::fence() {
+  fenced_ = true;
+  while (fail_one(Error(ErrorKind::cancelled, "another head has taken over the store"))) {
+  }
+}
+
+void MemoryStore::lose_everything() {
+  for (auto& table : tables_) table.clear();
+  if (auto all = whole_()) apply(*all);
 }
 
 void MemoryStore::put(StoreTable table, const std::string& key, std::string value) {

@@ -13,13 +13,17 @@ class MemoryStore : public Store {
   void load(Loaded done) override;
   void read_journal(const std::string& actor, Found done) override;
   void write(Batch batch, Written done) override;
-  std::string state() const override { return "in memory"; }
+  std::string state() const override { return fenced_ ? "fenced: by a test" : "in memory"; }
+  bool fenced() const override { return fenced_; }
+  void on_older(Whole whole) override { whole_ = std::move(whole); }
 
   // Writes wait for finish() or fail().
   void hold() { held_ = true; }
   void resume();
   bool finish_one();
   bool fail_one(Error error);
+  void fence();           // another head has taken it over: what waits and what comes fails
+  void lose_everything();  // and takes it back from the owner
   std::size_t waiting() const { return waiting_.size(); }
   const std::map<std::string, std::string>& table(StoreTable table) const {
     return tables_[static_cast<std::size_t>(table)];
@@ -38,6 +42,8 @@ class MemoryStore : public Store {
   std::deque<Waiting> waiting_;
   std::size_t batches_ = 0;
   bool held_ = false;
+  bool fenced_ = false;
+  Whole whole_;
 };
 
 }  // namespace troupe::gcs

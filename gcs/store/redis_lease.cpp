@@ -5,7 +5,7 @@
 namespace troupe::gcs {
 
 RedisLease::RedisLease(asio::io_context& io, RedisAddress address, std::string prefix)
-    : io_(io), address_(std::move(address)), key_(std::move(prefix) + "lease"), timer_(io) {}
+    : dialer_(io, std::move(address)), key_(std::move(prefix) + "lease"), timer_(io) {}
 
 void RedisLease::keep() { connect(); }
 
@@ -15,28 +15,43 @@ void RedisLease::watch(std::function<void()> gone) {
 }
 
 void RedisLease::connect() {
-  connection_ = std::make_unique<RedisConnection>(io_, address_, [this](const std::string&) {
-    looks_ = 0;
-    connection_.reset();
-    again(kLook);
-  });
-  auto ignore = [](const redisReply&) {};
-  if (!address_.password.empty()) connection_->command({"AUTH", address_.password}, ignore);
-  if (address_.db != 0) connection_->command({"SELECT", std::to_string(address_.db)}, ignore);
-  act();
+  auto end = [this](const std::string&) { lost(); };
+  dialer_.dial({[this](std::unique_ptr<RedisConnection> made) {
+                  connection_ = std::move(made);
+                  act();
+                },
+                end, end});
+}
+
+void RedisLease::lost() {
+  looks_ = 0;
+  needed_ = kLooksAfterLoss;
+  asked_ = false;
+  connection_.reset();
+  dialer_.drop();
+  again(kLook);
 }
 
 void RedisLease::act() {
+  auto now = std::chrono::steady_clock::now();
+  if (asked_ && now - asked_at_ > kSilence) return lost();
+  again(gone_ ? kLook : kRenew);
+  if (std::exchange(asked_, true)) return;
+  asked_at_ = now;
   if (!gone_) {
     connection_->command({"SET", key_, "held", "PX", std::to_string(kLife.count())},
-                         [](const redisReply&) {});
-    again(kRenew);
+                         [this](const redisReply& reply) {
+                           asked_ = false;
+                           if (reply.type == REDIS_REPLY_ERROR) lost();  // a master no longer, perhaps
+                         });
     return;
   }
   connection_->command({"EXISTS", key_}, [this](const redisReply& reply) {
-    bool free = reply.type == REDIS_REPLY_INTEGER && reply.integer == 0;
-    looks_ = free ? looks_ + 1 : 0;
-    if (looks_ < kLooks) return again(kLook);
+    asked_ = false;
+    if (reply.type != REDIS_REPLY_INTEGER) return lost();
+    looks_ = reply.integer == 0 ? looks_ + 1 : 0;
+    if (reply.integer != 0) needed_ = kLooks;
+    if (looks_ < needed_) return;
     timer_.cancel();
     gone_();
   });

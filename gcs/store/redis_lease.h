@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-#include "gcs/store/redis_connection.h"
+#include "gcs/store/redis_dialer.h"
 
 #include <asio/steady_timer.hpp>
 
@@ -20,7 +20,10 @@ namespace troupe::gcs {
 class RedisLease {
  public:
   static constexpr std::chrono::milliseconds kLife{1500}, kRenew{400}, kLook{200};
-  static constexpr int kLooks = 2;  // that found no key, in a row: the head is gone
+  static constexpr std::chrono::milliseconds kSilence{3000};  // then the connection is given up
+  static constexpr int kLooks = 2;                            // that found no key, in a row: the head is gone
+  // After a lost connection: a failover may have lost the key, so the head gets the time to set it again.
+  static constexpr int kLooksAfterLoss = static_cast<int>(2 * kLife / kLook);
 
   RedisLease(asio::io_context& io, RedisAddress address, std::string prefix = "troupe:");
   RedisLease(const RedisLease&) = delete;
@@ -31,16 +34,19 @@ class RedisLease {
  private:
   void connect();
   void act();
+  void lost();
   void again(std::chrono::milliseconds pause);
 
-  asio::io_context& io_;
-  RedisAddress address_;
+  RedisDialer dialer_;
   std::string key_;
   std::function<void()> gone_;  // none: this one keeps it
+  int needed_ = kLooks;
   int looks_ = 0;
+  bool asked_ = false;  // and not answered yet
+  std::chrono::steady_clock::time_point asked_at_;
   std::unique_ptr<RedisConnection> connection_;
   asio::steady_timer timer_;
-  std::shared_ptr<int> alive_ = std::make_shared<int>();  // expires with this, for posted work
+  std::shared_ptr<int> alive_ = std::make_shared<int>();  // expires with this, for timers
 };
 
 }  // namespace troupe::gcs

@@ -7,29 +7,55 @@
 #include <asio/post.hpp>
 #include <random>
 
+#include "core/base/log.h"
+
 namespace troupe::gcs {
 namespace {
 
-// KEYS: token. ARGV: owner, token, "1" when the store was ours before. The first claim takes the store over.
+// KEYS: token, number. ARGV: owner, token, number of the newest acknowledged batch, number of this claim.
+// Gives {verdict, number}. The first claim (no number acknowledged) takes the store over; its number is the
+// time in microseconds, so that a later owner's numbers are greater, also in a store that lost its end.
 constexpr const char* kClaim =
     "local held = redis.call('GET', KEYS[1]) "
-    "if ARGV[3] == '1' then "
-    "  if not held then return -1 end "
-    "  if string.sub(held, 1, #ARGV[1]) ~= ARGV[1] then return 0 end "
-    "end "
-    "redis.call('SET', KEYS[1], ARGV[2]) return 1";
+    "local at = tonumber(redis.call('GET', KEYS[2]) or '0') "
+    "local number = tonumber(ARGV[4]) "
+    "if ARGV[3] == '0' then "
+    "  local now = redis.call('TIME') "
+    "  number = math.max(at + 1, now[1] * 1000000 + now[2]) "
+    "elseif not held then return {-1, 0} "
+    "elseif at < tonumber(ARGV[3]) then "
+    "  redis.call('SET', KEYS[1], ARGV[2]) return {-2, 0} "
+    "elseif string.sub(held, 1, #ARGV[1]) ~= ARGV[1] then return {0, 0} end "
+    "redis.call('SET', KEYS[1], ARGV[2]) "
+    "redis.call('SET', KEYS[2], string.format('%.0f', number)) return {1, number}";
 
-// KEYS: token. ARGV: token, then hash, field, "s" (set), "d" (delete) or "x" (the whole hash), value for
-// each.
+// KEYS: token, number. ARGV: token, number (0: stays), then hash, field, "s" (set), "d" (delete) or "x" (the
+// whole hash), value for each.
 constexpr const char* kWrite =
     "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end "
-    "for i = 2, #ARGV, 4 do "
+    "for i = 3, #ARGV, 4 do "
     "  if ARGV[i + 2] == 's' then redis.call('HSET', ARGV[i], ARGV[i + 1], ARGV[i + 3]) "
     "  elseif ARGV[i + 2] == 'd' then redis.call('HDEL', ARGV[i], ARGV[i + 1]) "
     "  else redis.call('DEL', ARGV[i]) end "
-    "end return 1";
+    "end "
+    "if ARGV[2] ~= '0' then redis.call('SET', KEYS[2], ARGV[2]) end return 1";
+
+constexpr std::chrono::seconds kSlow{2};  // without an answer: people are told
+constexpr std::size_t kChunk = 10'000;  // writes of one script when everything is written anew
 
 std::string text_of(const redisReply& reply) { return reply.str ? std::string(reply.str, reply.len) : ""; }
+
+// Of a number or an array of numbers.
+std::optional<std::vector<long long>> numbers_of(const redisReply& reply) {
+  if (reply.type == REDIS_REPLY_INTEGER) return std::vector<long long>{reply.integer};
+  if (reply.type != REDIS_REPLY_ARRAY) return std::nullopt;
+  std::vector<long long> all;
+  for (std::size_t i = 0; i < reply.elements; ++i) {
+    if (reply.element[i]->type != REDIS_REPLY_INTEGER) return std::nullopt;
+    all.push_back(reply.element[i]->integer);
+  }
+  return all;
+}
 
 std::string random_owner() {
   std::random_device device;
@@ -45,9 +71,11 @@ RedisStore::RedisStore(asio::io_context& io, RedisAddress address, Options optio
       address_(std::move(address)),
       options_(std::move(options)),
       owner_(random_owner()),
+      dialer_(io, address_),
       retry_(options_.first_retry),
       retry_timer_(io),
-      deadline_timer_(io) {
+      deadline_timer_(io),
+      silence_timer_(io) {
   signal(SIGPIPE, SIG_IGN);  // hiredis writes to sockets whose other end may be gone
   connect();
 }
@@ -57,59 +85,135 @@ RedisStore::~RedisStore() = default;
 void RedisStore::connect() {
   if (fenced_) return;
   ++generation_;
-  in_flight_ = false;
-  load_sent_ = false;
-  connection_ =
-      std::make_unique<RedisConnection>(io_, address_, [this](const std::string& why) { lost(why); });
-  greet();
+  expect_answer();
+  dialer_.dial({[this](std::unique_ptr<RedisConnection> made) {
+                  connection_ = std::move(made);
+                  claim();
+                },
+                [this](const std::string& why) { lost(why); },
+                [this](const std::string& why) {
+                  if (loading_) finish_load(Error(ErrorKind::unauthenticated, address_.shown() + ": " + why));
+                  lost(why);
+                }});
 }
 
-void RedisStore::greet() {
-  auto accepted = [this](const char* step) {
-    return [this, step](const redisReply& reply) {
-      if (reply.type != REDIS_REPLY_ERROR) return;
-      std::string why = std::string(step) + " was refused: " + text_of(reply);
-      if (loading_) finish_load(Error(ErrorKind::unauthenticated, address_.shown() + ": " + why));
-      lost(why);
-    };
-  };
-  if (!address_.password.empty()) connection_->command({"AUTH", address_.password}, accepted("the password"));
-  if (address_.db != 0)
-    connection_->command({"SELECT", std::to_string(address_.db)}, accepted("the database"));
-  claim();
+void RedisStore::confirmed(const std::vector<std::string>& words, std::function<void(const Numbers&)> done) {
+  expect_answer();
+  auto numbers = std::make_shared<Numbers>();
+  connection_->command(words, [this, numbers, done](const redisReply& reply) {
+    auto found = numbers_of(reply);
+    if (!found) {  // loading, full, read-only, no master any more: try again
+      std::string why = text_of(reply);
+      return lost(why.empty() ? "it gave an answer that makes no sense" : why);
+    }
+    *numbers = std::move(*found);
+    if (address_.replicas > 0) return;
+    silence_timer_.cancel();
+    done(*numbers);
+  });
+  if (address_.replicas == 0) return;
+  auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(silence() / 2);
+  connection_->command(
+      {"WAIT", std::to_string(address_.replicas), std::to_string(patience.count())},
+      [this, numbers, done](const redisReply& reply) {
+        if (reply.type != REDIS_REPLY_INTEGER) return lost(text_of(reply));
+        if (reply.integer < address_.replicas) {
+          return lost(std::to_string(reply.integer) + " of the " + std::to_string(address_.replicas) +
+                      " replicas that must hold a write have confirmed it");
+        }
+        silence_timer_.cancel();
+        done(*numbers);
+      });
+}
+
+std::chrono::milliseconds RedisStore::silence() const {
+  return address_.sentinels.empty() ? options_.silence : options_.master_silence;
+}
+
+void RedisStore::expect_answer() {
+  sent_ = Clock::now();
+  silence_timer_.expires_after(silence());
+  silence_timer_.async_wait([this, alive = std::weak_ptr(alive_)](asio::error_code bad) {
+    if (!bad && !alive.expired() && silence_timer_.expiry() <= Clock::now()) lost("it does not answer");
+  });
 }
 
 void RedisStore::claim() {
   token_ = owner_ + std::to_string(generation_);
-  connection_->command({"EVAL", kClaim, "1", key("owner"), owner_, token_, claimed_once_ ? "1" : "0"},
-                       [this](const redisReply& reply) {
-                         if (reply.type == REDIS_REPLY_INTEGER) return claimed(reply.integer);
-                         lost(text_of(reply));
-                       });
+  confirmed({"EVAL", kClaim, "2", key("owner"), key("commit"), owner_, token_, std::to_string(acknowledged_),
+             std::to_string(++number_)},
+            [this](const Numbers& reply) {
+              if (reply.size() != 2) return lost("it gave an answer that makes no sense");
+              claimed(reply[0], static_cast<std::uint64_t>(reply[1]));
+            });
 }
 
-void RedisStore::claimed(long long verdict) {
-  if (verdict == 0) return fence("another head has taken over the store " + address_.shown());
-  if (verdict < 0) return fence("the store " + address_.shown() + " was emptied while the head was running");
+void RedisStore::claimed(long long verdict, std::uint64_t number) {
+  if (verdict == 0) return replaced();
+  if (verdict == -1) return fence("the store " + address_.shown() + " was emptied while the head was running");
+  if (verdict == -2) return write_anew();
+  number_ = std::max(number_, number);
+  acknowledged_ = number;
+  ready();
+}
+
+void RedisStore::replaced() { fence("another head has taken over the store " + address_.shown()); }
+
+void RedisStore::ready() {
   ready_ = true;
-  claimed_once_ = true;
   retry_ = options_.first_retry;
   pump_load();
   pump();
 }
 
+// As one transaction, so that nobody finds half of it.
+void RedisStore::write_anew() {
+  if (!whole_) {  // nothing is known yet: what is there is what there is
+    acknowledged_ = 0;
+    return claim();
+  }
+  std::optional<Batch> all = whole_();
+  if (!all) return lost("it is older than what the head knows");
+  log(Level::warning, "the store " + address_.shown() +
+                          " has lost the end of what was acknowledged; all records are written anew");
+  for (Waiting& one : waiting_)
+    std::erase_if(one.batch, [](const Write& write) { return write.table != StoreTable::journals; });
+  std::vector<std::string> clear{"DEL"};
+  for (StoreTable table : {StoreTable::nodes, StoreTable::jobs, StoreTable::actors, StoreTable::counters})
+    clear.push_back(key(to_string(table)));
+  auto ignore = [](const redisReply&) {};  // told by what follows
+  std::uint64_t number = ++number_;
+  connection_->command({"MULTI"}, ignore);
+  connection_->command(clear, ignore);
+  for (std::size_t at = 0; at < all->size(); at += kChunk) {
+    const Write* begin = all->data() + at;
+    connection_->command(script(begin, begin + std::min(kChunk, all->size() - at), 0), ignore);
+  }
+  connection_->command(script(nullptr, nullptr, number), ignore);
+  confirmed({"EXEC"}, [this, number](const Numbers& replies) {
+    if (replies.empty() || replies.back() == 0) return replaced();
+    acknowledged_ = number;
+    ready();
+  });
+}
+
 void RedisStore::lost(const std::string& why) {
-  if (fenced_ || !connection_) return;
+  if (fenced_ || pausing_) return;
   trouble_ = why;
   if (ready_) away_since_ = Clock::now();
   ready_ = false;
   in_flight_ = false;
   load_sent_ = false;
+  pausing_ = true;
   connection_.reset();
+  dialer_.drop();
+  silence_timer_.cancel();
   retry_timer_.expires_after(retry_);
   retry_ = std::min(retry_ * 2, options_.slowest_retry);
   retry_timer_.async_wait([this, alive = std::weak_ptr(alive_)](asio::error_code bad) {
-    if (!bad && !alive.expired()) connect();
+    if (bad || alive.expired()) return;
+    pausing_ = false;
+    connect();
   });
 }
 
@@ -119,6 +223,7 @@ void RedisStore::fence(const std::string& why) {
   in_flight_ = false;
   trouble_ = why;
   connection_.reset();
+  silence_timer_.cancel();
   if (loading_) finish_load(Error(ErrorKind::cancelled, why));
   for (auto all = std::move(waiting_); auto& one : all) one.done(Error(ErrorKind::cancelled, why));
 }
@@ -135,25 +240,34 @@ void RedisStore::write(Batch batch, Written done) {
   arm();
 }
 
+std::vector<std::string> RedisStore::script(const Write* begin, const Write* end, std::uint64_t number) const {
+  std::vector<std::string> words{"EVAL", kWrite,         "2", key("owner"), key("commit"),
+                                 token_, std::to_string(number)};
+  for (const Write* write = begin; write != end; ++write) {
+    auto slash = write->table == StoreTable::journals ? write->key.find('/') : write->key.npos;
+    bool whole = slash != write->key.npos && slash + 1 == write->key.size();
+    words.push_back(slash == write->key.npos ? key(to_string(write->table))
+                                             : key("journal:") + write->key.substr(0, slash));
+    words.push_back(slash == write->key.npos ? write->key : write->key.substr(slash + 1));
+    words.push_back(write->value ? "s" : whole ? "x" : "d");
+    words.push_back(write->value ? *write->value : "");
+  }
+  return words;
+}
+
 void RedisStore::pump() {
   if (!ready_ || in_flight_ || waiting_.empty()) return;
   in_flight_ = true;
-  std::vector<std::string> words{"EVAL", kWrite, "1", key("owner"), token_};
-  for (const Write& write : waiting_.front().batch) {
-    auto slash = write.table == StoreTable::journals ? write.key.find('/') : write.key.npos;
-    bool whole = slash != write.key.npos && slash + 1 == write.key.size();
-    words.push_back(slash == write.key.npos ? key(to_string(write.table))
-                                            : key("journal:") + write.key.substr(0, slash));
-    words.push_back(slash == write.key.npos ? write.key : write.key.substr(slash + 1));
-    words.push_back(write.value ? "s" : whole ? "x" : "d");
-    words.push_back(write.value ? *write.value : "");
-  }
-  connection_->command(words, [this](const redisReply& reply) { answered(reply); });
+  const Batch& batch = waiting_.front().batch;
+  std::uint64_t number = batch.empty() ? 0 : ++number_;  // one that only looks changes nothing
+  confirmed(script(batch.data(), batch.data() + batch.size(), number), [this, number](const Numbers& reply) {
+    if (reply.size() != 1 || reply[0] == 0) return replaced();
+    answered(number);
+  });
 }
 
-void RedisStore::answered(const redisReply& reply) {
-  if (reply.type != REDIS_REPLY_INTEGER) return lost(text_of(reply));  // loading, full, read-only: try again
-  if (reply.integer == 0) return fence("another head has taken over the store " + address_.shown());
+void RedisStore::answered(std::uint64_t number) {
+  acknowledged_ = std::max(acknowledged_, number);
   in_flight_ = false;
   Written done = std::move(waiting_.front().done);
   waiting_.pop_front();
@@ -162,7 +276,7 @@ void RedisStore::answered(const redisReply& reply) {
   done({});
 }
 
-Error RedisStore::away(const std::string& what) const {
+Error RedisStore::unconfirmed(const std::string& what) const {
   return Error(ErrorKind::unavailable, what + " within " +
                                            std::to_string(options_.timeout.count() / 1000.0).substr(0, 5) +
                                            " s: Redis at " + address_.shown() + " " +
@@ -184,7 +298,7 @@ void RedisStore::arm() {
 
 void RedisStore::expire() {
   Clock::time_point now = Clock::now();
-  Error error = away("the store did not confirm a write");
+  Error error = unconfirmed("the store did not confirm a write");
   bool silent = ready_;
   std::vector<Written> failed;
   while (!waiting_.empty() && waiting_.front().deadline <= now) {
@@ -194,7 +308,7 @@ void RedisStore::expire() {
   bool load_failed = loading_ && load_deadline_ <= now;
   if (silent && (!failed.empty() || load_failed)) lost("it did not answer in time");
   arm();
-  if (load_failed) finish_load(away("the store could not be read"));
+  if (load_failed) finish_load(unconfirmed("the store could not be read"));
   for (Written& done : failed) done(error);
 }
 
@@ -228,7 +342,7 @@ void RedisStore::load_table(std::size_t table) {
 
 void RedisStore::read_journal(const std::string& actor, Found done) {
   if (!ready_) {
-    done(away("a journal could not be read"));
+    done(unconfirmed("a journal could not be read"));
     return;
   }
   // A connection that ends says nothing to those who wait: whoever asked hears of it when this is let go.
@@ -264,11 +378,22 @@ void RedisStore::finish_load(Result<Tables> result) {
   if (done) done(std::move(result));
 }
 
+std::optional<std::chrono::milliseconds> RedisStore::away() const {
+  auto since = away_since_;
+  if (ready_ && !fenced_) {
+    // One that hangs is away before it is given up.
+    if (!in_flight_ || Clock::now() - sent_ < kSlow) return std::nullopt;
+    since = sent_;
+  }
+  return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - since);
+}
+
 std::string RedisStore::state() const {
   if (fenced_) return "fenced: " + trouble_;
-  if (ready_) return "ready (" + address_.shown() + ")";
-  auto seconds = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - away_since_).count();
-  return "away for " + std::to_string(seconds) + " s (" + address_.shown() + "): " + trouble_;
+  auto long_since = away();
+  if (!long_since) return "ready (" + address_.shown() + ")";
+  return "away for " + std::to_string(long_since->count() / 1000) + " s (" + address_.shown() +
+         "): " + (ready_ ? "it does not answer" : trouble_);
 }
 
 }  // namespace troupe::gcs

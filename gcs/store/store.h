@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -46,7 +47,15 @@ class Store {
   using Found = std::function<void(Result<std::vector<Entry>>)>;
   virtual void read_journal(const std::string& actor, Found done) = 0;
   virtual void write(Batch batch, Written done) = 0;  // `done` when durable
-  virtual std::string state() const = 0;              // for people: "ready", "redis is away since 3 s: …"
+  virtual std::string state() const = 0;              // for people: "ready", "away for 3 s: …"
+  // How long it has not answered; none: it is ready.
+  virtual std::optional<std::chrono::milliseconds> away() const { return std::nullopt; }
+
+  // Asked when the store is found older than what it has acknowledged, as after a failover that lost the
+  // end: the whole contents of the tables from nodes to counters, which then replaces what lies there; and
+  // writes to journals, if need be. It covers all writes to those tables that still wait. None: not now.
+  using Whole = std::function<std::optional<Batch>()>;
+  virtual void on_older(Whole) {}
 
   // Set when another head has taken the store over: this one must end.
   virtual bool fenced() const { return false; }

@@ -162,7 +162,8 @@ Run add_head(CLI::App& app) {
   app.add_option("--host", options->host, "address to listen on");
   app.add_option("--port", options->port, "port to listen on; 0: the kernel chooses one");
   app.add_option("--redis", options->redis,
-                 "a Redis to use, redis://[:password@]host[:port][/db]; else one of its own");
+                 "a Redis to use, redis://[:password@]host[:port][/db] or "
+                 "redis+sentinel://host[:port][,host[:port]...]/master; else one of its own");
   app.add_option("--state", options->state, "folder for its state; else $TROUPE_HOME/head");
   app.add_flag("--standby", options->standby,
                "wait until the active head of the same --state or --redis is gone, then take its place");

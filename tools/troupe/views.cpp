@@ -111,6 +111,7 @@ json to_json(wire::ClusterView::Reader cluster) {
           {"started", cluster.getStartedUnix()},
           {"version", cluster.getVersion().cStr()},
           {"store", cluster.getStoreState().cStr()},
+          {"store_away_since", cluster.getStoreAwaySince()},
           {"nodes", list_to_json(cluster.getNodes())},
           {"jobs_running", cluster.getJobsRunning()},
           {"actors",

@@ -54,6 +54,23 @@ TEST_F(HeadServerTest, NothingIsAcknowledgedOrSentBeforeItIsDurable) {
   EXPECT_EQ(even_more.wait(scope_), "");
 }
 
+// A failover that lost the end of what was acknowledged: the head's memory is the truth.
+TEST_F(HeadServerTest, AStoreThatLostItsEndIsWrittenAnew) {
+  start();
+  auto node = joined("n1", 4);
+  auto driver = opened();
+  spawn(*driver, {{1, 1, false}, {2, 0, true, "named"}}).wait(scope_);
+  auto nodes = store_.table(StoreTable::nodes);
+  auto actors = store_.table(StoreTable::actors);
+  auto counters = store_.table(StoreTable::counters);
+  ASSERT_EQ(actors.size(), 2u);
+  store_.lose_everything();
+  EXPECT_EQ(store_.table(StoreTable::nodes), nodes);
+  EXPECT_EQ(store_.table(StoreTable::actors), actors);
+  EXPECT_EQ(store_.table(StoreTable::jobs).size(), 1u);
+  for (const auto& [key, value] : counters) EXPECT_EQ(store_.table(StoreTable::counters).at(key), value);
+}
+
 TEST_F(HeadServerTest, ReadsGoOnAndChangesFailWhileTheStoreIsAway) {
   auto node = joined("n1", 4);
   auto driver = opened();

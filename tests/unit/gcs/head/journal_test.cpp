@@ -114,6 +114,51 @@ TEST_F(JournalTest, AnOlderIncarnationIsRefused) {
   EXPECT_EQ(load(next, second), "@0: 1=one 2=late 3=three");
 }
 
+// The client is told what makes it look for the next head, and that its incarnation is none that was given up.
+TEST_F(JournalTest, AFencedHeadSendsItsClientsToTheNext) {
+  Placed first = node_->log.placed[0];
+  auto worker = session(first);
+  append(worker, first, 1, "one").wait(scope_);
+  store_.hold();
+  auto waiting = append(worker, first, 2, "two");
+  settle();
+  store_.fence();
+  auto expect_replaced = [&](kj::Promise<void> asked) {
+    auto caught = kj::runCatchingExceptions([&] { asked.wait(scope_); });
+    KJ_IF_MAYBE (exception, caught) {
+      EXPECT_TRUE(connection_lost(*exception)) << exception->getDescription().cStr();
+      EXPECT_NE(error_of(*exception).message.find("no longer owns"), std::string::npos);
+    } else {
+      ADD_FAILURE() << "it was acknowledged";
+    }
+  };
+  expect_replaced(kj::mv(waiting));
+  expect_replaced(append(worker, first, 3, "three"));
+  expect_replaced(spawn(*driver_, {{2}}).ignoreResult());
+}
+
+TEST_F(JournalTest, OneThatLostItsEndIsNotBelievedUntilTheNextSnapshot) {
+  Placed first = node_->log.placed[0];
+  auto worker = session(first);
+  report_alive(*node_, {first}).wait(scope_);
+  EXPECT_EQ(load(worker, first), "@0:");
+  append(worker, first, 1, "one").wait(scope_);
+  store_.lose_everything();
+  append(worker, first, 2, "two").wait(scope_);
+  auto refused = error_from([&] { load(worker, first); });
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->kind, ErrorKind::not_found);
+  EXPECT_NE(refused->message.find("lost in a failover"), std::string::npos) << refused->message;
+  auto request = worker.journalSnapshotRequest();
+  request.setActor(first.actor.value);
+  request.setIncarnation(1);
+  request.setAt(2);
+  request.setImage(kj::StringPtr("image").asBytes());
+  request.send().ignoreResult().wait(scope_);
+  append(worker, first, 3, "three").wait(scope_);
+  EXPECT_EQ(load(worker, first), "image@2: 3=three");
+}
+
 TEST_F(JournalTest, GoesWithItsActor) {
   Placed first = node_->log.placed[0];
   auto worker = session(first);
