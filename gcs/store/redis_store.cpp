@@ -85,7 +85,6 @@ RedisStore::~RedisStore() = default;
 void RedisStore::connect() {
   if (fenced_) return;
   ++generation_;
-  expect_answer();
   dialer_.dial({[this](std::unique_ptr<RedisConnection> made) {
                   connection_ = std::move(made);
                   claim();

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <map>
 
@@ -30,6 +31,17 @@ class RedisStoreTest : public ::testing::Test {
     ASSERT_TRUE(server) << server.error().describe();
     server_ = std::move(*server);
     address_ = server_->address();
+  }
+
+  // What redis-cli prints.
+  std::string ask(const std::vector<std::string>& words) {
+    std::string line = "redis-cli --no-auth-warning -a " + address_.password + " -s " + address_.unix_path;
+    for (auto& word : words) line += " '" + word + "'";
+    std::unique_ptr<FILE, int (*)(FILE*)> out(::popen(line.c_str(), "r"), ::pclose);
+    std::string text;
+    for (int c; (c = std::fgetc(out.get())) != EOF;) text += static_cast<char>(c);
+    while (!text.empty() && text.back() == '\n') text.pop_back();
+    return text;
   }
 
   template <class Done>
@@ -192,6 +204,71 @@ TEST_F(RedisStoreTest, ASecondHeadFencesTheFirst) {
   EXPECT_TRUE(first.fenced());
   EXPECT_FALSE(write(first, {{StoreTable::actors, "1", "later"}}));
   EXPECT_EQ(load(second, StoreTable::actors)["1"], "second");
+}
+
+// As after a failover to a replica that had not got all: the owner's memory replaces what is there, once, and
+// what waits goes on.
+TEST_F(RedisStoreTest, AStoreThatLostItsEndIsWrittenAnew) {
+  RedisStore::Options options;
+  options.timeout = std::chrono::minutes(5);
+  RedisStore store(io_, address_, options);
+  int asked = 0;
+  Batch whole;
+  for (int i = 0; i < 25'000; ++i) whole.push_back({StoreTable::actors, std::to_string(i), "whole"});
+  whole.push_back({StoreTable::journals, "7/incomplete", "1"});
+  store.on_older([&]() -> std::optional<Batch> {
+    ++asked;
+    return whole;
+  });
+  ASSERT_TRUE(write(store, {{StoreTable::actors, "kept", "x"}, {StoreTable::nodes, "1", "x"}}));
+  std::string number = ask({"GET", "troupe:commit"});
+  ASSERT_TRUE(write(store, {{StoreTable::actors, "lost", "x"}, {StoreTable::journals, "7/1", "one"}}));
+  ASSERT_NE(ask({"GET", "troupe:commit"}), number);
+  ask({"SET", "troupe:commit", number});
+  ask({"HDEL", "troupe:actors", "lost"});
+  ask({"CLIENT", "KILL", "TYPE", "normal"});
+  run_until([&] { return store.connections() == 2; });
+  ASSERT_TRUE(write(store, {{StoreTable::actors, "covered", "x"}, {StoreTable::journals, "7/2", "two"}}));
+  EXPECT_EQ(asked, 1);
+  ASSERT_TRUE(write(store, {{StoreTable::jobs, "1", "later"}}));
+  RedisStore reader(io_, address_);
+  auto actors = load(reader, StoreTable::actors);
+  EXPECT_EQ(actors.size(), 25'000u);
+  EXPECT_EQ(actors["24999"], "whole");
+  EXPECT_TRUE(load(reader, StoreTable::nodes).empty());
+  EXPECT_EQ(load(reader, StoreTable::jobs)["1"], "later");
+  EXPECT_EQ(ask({"HKEYS", "troupe:journal:7"}), "1\nincomplete\n2");
+  EXPECT_TRUE(store.fenced() || !write(store, {}));  // by the reader, which is a later owner
+}
+
+// A later owner's numbers are greater, also in a store that has lost the end.
+TEST_F(RedisStoreTest, AnotherOwnerIsNotTakenForAStoreThatLostItsEnd) {
+  RedisStore first(io_, address_);
+  first.on_older([]() -> std::optional<Batch> { return Batch{}; });
+  std::string number = ask({"GET", "troupe:commit"});
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(write(first, {{StoreTable::actors, "1", "first"}}));
+  ask({"SET", "troupe:commit", "17"});
+  RedisStore second(io_, address_);
+  ASSERT_TRUE(write(second, {{StoreTable::actors, "1", "second"}}));
+  ask({"CLIENT", "KILL", "TYPE", "normal"});
+  run_until([&] { return first.fenced(); });
+  EXPECT_NE(first.state().find("another head"), std::string::npos) << first.state();
+  ASSERT_TRUE(write(second, {{StoreTable::actors, "2", "second"}}));
+  EXPECT_EQ(load(second, StoreTable::actors)["1"], "second");
+}
+
+TEST_F(RedisStoreTest, NothingIsAcknowledgedThatNoReplicaHolds) {
+  RedisAddress replicated = address_;
+  replicated.replicas = 1;
+  RedisStore::Options options;
+  options.timeout = std::chrono::milliseconds(300);
+  options.silence = std::chrono::milliseconds(200);
+  RedisStore store(io_, replicated, options);
+  Result<void> result = write(store, {{StoreTable::actors, "1", "x"}});
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().kind, ErrorKind::unavailable);
+  run_until([&] { return store.state().find("0 of the 1 replicas") != std::string::npos; });
+  EXPECT_TRUE(store.away());
 }
 
 TEST(RedisProcess, SaysWhatToDoWhenTheServerIsMissing) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
@@ -12,6 +13,8 @@
 #include <thread>
 
 namespace probe {
+
+DurableSize durable_size;
 
 int Ledger::append(int n) {
   entries_.push_back(n);
@@ -71,15 +74,17 @@ std::vector<std::string> files_of(troupe::ActorId id) {
   return out;
 }
 
-// Five actors, a thousand calls each, four kills each: what was answered has been applied once and in order.
+// Their processes are killed while they are called: what was answered has been applied once and in order.
 void killed(troupe::DurableActorOptions options, bool one_process) {
-  constexpr int kActors = 5, kCalls = 1000, kKills = 4, kWindow = 100;
+  constexpr std::size_t kWindow = 100;
+  auto begin = std::chrono::steady_clock::now();
+  const auto [actors, calls, kills] = durable_size;
   struct Book {
     troupe::Handle<Ledger> ledger;
     std::deque<troupe::Future<int>> waiting;
     int answered = 0, killed = 0;
   };
-  std::vector<Book> books(kActors);
+  std::vector<Book> books(static_cast<std::size_t>(actors));
   for (auto& book : books) book.ledger = troupe::spawn<Ledger>(options);
   auto take = [](Book& book) {
     int got = book.waiting.front().get();
@@ -88,10 +93,10 @@ void killed(troupe::DurableActorOptions options, bool one_process) {
     check(got == book.answered,
           "call " + std::to_string(book.answered) + " was answered " + std::to_string(got));
   };
-  for (int i = 0; i < kCalls; ++i) {
+  for (int i = 0; i < calls; ++i) {
     for (auto& book : books) {
-      bool due = i >= (book.killed + 1) * kCalls / (kKills + 1);
-      if (due && book.killed < kKills && (!one_process || &book == &books.front())) {
+      bool due = i >= (book.killed + 1) * calls / (kills + 1);
+      if (due && book.killed < kills && (!one_process || &book == &books.front())) {
         int pid = book.ledger.call<&Ledger::pid>().get();
         // Some calls are under way when it dies.
         ::kill(pid, SIGKILL);
@@ -102,16 +107,21 @@ void killed(troupe::DurableActorOptions options, bool one_process) {
     }
   }
   std::vector<int> expected;
-  for (int i = 0; i < kCalls; ++i) expected.push_back(i);
+  for (int i = 0; i < calls; ++i) expected.push_back(i);
   for (auto& book : books) {
     while (!book.waiting.empty()) take(book);
     check(book.ledger.call<&Ledger::all>().get() == expected, "a call was lost, repeated or out of order");
     if (!one_process) {
-      check(book.ledger.call<&Ledger::incarnation>().get() == kKills + 1,
+      check(book.ledger.call<&Ledger::incarnation>().get() == kills + 1,
             "it was made again " + std::to_string(book.ledger.call<&Ledger::incarnation>().get()));
     }
     book.ledger.kill().get();
   }
+  int killed = 0;
+  for (auto& book : books) killed += book.killed;
+  std::printf("probe: %d calls to %d actors, %d kills, %.1f s: each call was applied once and in order\n",
+              actors * calls, actors, killed,
+              std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   // Nothing of them is left.
   for (auto& book : books) {
     check(eventually([&] { return files_of(book.ledger.id()).empty(); }), "files of a dead actor are left");

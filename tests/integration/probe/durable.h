@@ -27,6 +27,14 @@ class Ledger {
 
 const std::map<std::string, std::function<void()>>& durable_cases();
 
+// How much durable_node, durable_light, durable_shared and durable_store do.
+struct DurableSize {
+  int actors = 5;
+  int calls = 1000;  // to each
+  int kills = 4;     // of each
+};
+extern DurableSize durable_size;
+
 }  // namespace probe
 
 template <>

@@ -14,6 +14,7 @@
 
 #include "actors.h"
 #include "durable.h"
+#include "store.h"
 
 namespace probe {
 namespace {
@@ -440,10 +441,17 @@ int main(int argc, char** argv) {
     troupe::Runtime runtime(argc, argv, troupe::classes<probe::Worker, probe::Thrower, probe::Ledger>);
     auto cases = probe::kCases;
     for (const auto& one : probe::durable_cases()) cases.insert(one);
+    for (const auto& one : probe::store_cases()) cases.insert(one);
     auto chosen = argc > 1 ? cases.find(argv[1]) : cases.end();
     if (chosen == cases.end()) {
       std::fprintf(stderr, "probe: no such case\n");
       return 2;
+    }
+    // By hand: probe durable_node ACTORS CALLS KILLS
+    if (argc == 5) {
+      probe::durable_size.actors = std::atoi(argv[2]);
+      probe::durable_size.calls = std::atoi(argv[3]);
+      probe::durable_size.kills = std::atoi(argv[4]);
     }
     chosen->second();
     std::printf("probe: ok\n");

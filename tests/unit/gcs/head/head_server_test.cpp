@@ -56,7 +56,6 @@ TEST_F(HeadServerTest, NothingIsAcknowledgedOrSentBeforeItIsDurable) {
 
 // A failover that lost the end of what was acknowledged: the head's memory is the truth.
 TEST_F(HeadServerTest, AStoreThatLostItsEndIsWrittenAnew) {
-  start();
   auto node = joined("n1", 4);
   auto driver = opened();
   spawn(*driver, {{1, 1, false}, {2, 0, true, "named"}}).wait(scope_);
@@ -98,6 +97,42 @@ TEST_F(HeadServerTest, ReadsGoOnAndChangesFailWhileTheStoreIsAway) {
   settle();
   EXPECT_EQ(node->log.placed.size(), 2u);
   EXPECT_EQ(store_.table(StoreTable::actors).size(), 2u);
+}
+
+// A minute in which each write is given up after 10 s, as RedisStore does.
+TEST_F(HeadServerTest, AMinuteWithoutAStoreLosesNoNodeAndEndsEachRequest) {
+  auto node = joined("n1", 4);
+  auto driver = opened();
+  spawn(*driver, {{1, 0, true, "known"}}).wait(scope_);
+  settle();
+  report_alive(*node, node->log.placed).wait(scope_);
+  store_.hold();
+  std::uint64_t next = 1;
+  int failed = 0;
+  for (int second = 0; second < 60; second += 10) {
+    auto waiting = spawn(*driver, {{++next}});
+    for (int i = 0; i < 40; ++i) {
+      advance(250 * kj::MILLISECONDS);
+      node->hold().heartbeatRequest().send().wait(scope_);
+      auto find = driver->hold().findRequest();
+      find.setName("known");
+      EXPECT_EQ(find.send().wait(scope_).getState().getPhase(), wire::ActorPhase::ALIVE);
+    }
+    EXPECT_FALSE(waiting.poll(scope_));
+    ASSERT_TRUE(store_.fail_one(Error(ErrorKind::unavailable, "redis is away")));
+    auto error = error_from([&] { waiting.wait(scope_); });
+    ASSERT_TRUE(error);
+    failed += error->kind == ErrorKind::unavailable;
+  }
+  EXPECT_EQ(failed, 6);
+  EXPECT_EQ(head_->core().node(node->id)->phase, NodePhase::alive);
+  store_.resume();
+  advance(2 * kj::SECONDS);
+  for (std::uint64_t n = 2; n <= next; ++n) EXPECT_EQ(spawn(*driver, {{n}}).wait(scope_), "");
+  settle();
+  EXPECT_EQ(store_.table(StoreTable::actors).size(), next);
+  EXPECT_EQ(node->log.placed.size(), next);  // each once
+  EXPECT_EQ(head_->core().check(), "");
 }
 
 TEST_F(HeadServerTest, AJobEndsWithItsDriversConnection) {
