@@ -1,5 +1,5 @@
 // Real redis-servers for a test, each with a folder, a port of the kernel's choice and a password; alone, or
-// as a master with replicas and sentinels. They end with the scene.
+// as a master with replicas and sentinels. The scene outlives them.
 #pragma once
 
 #include <memory>
@@ -18,6 +18,8 @@ class RedisServer {
   };
   RedisServer(Scene& scene, const std::string& name, Options options);
   RedisServer(Scene& scene, const std::string& name) : RedisServer(scene, name, Options()) {}
+  ~RedisServer() { kill(); }
+  RedisServer(const RedisServer&) = delete;
 
   void start();  // again, on the same port and data
   void kill();   // SIGKILL, and reaps it

@@ -251,13 +251,16 @@ TEST_F(SlowDisk, NothingIsAcknowledgedBeforeItsSync) {
 class DurableOutage : public StoreOutage {
  protected:
   pid_t own_redis() {
-    for (pid_t pid : scene_.processes()) {
-      std::ifstream file("/proc/" + std::to_string(pid) + "/cmdline", std::ios::binary);
-      std::string line;
-      std::getline(file, line, '\0');
-      if (line.find("redis-server") != std::string::npos) return pid;
+    pid_t found = -1;
+    std::error_code gone;
+    for (auto& entry : std::filesystem::directory_iterator("/proc", gone)) {
+      std::ifstream file(entry.path() / "stat");
+      std::string pid, name, state, parent;
+      if (file >> pid >> name >> state >> parent && name == "(redis-server)" &&
+          parent == std::to_string(head_.pid))
+        found = std::atoi(pid.c_str());
     }
-    return -1;
+    return found;
   }
   void both_go_on() {
     ask("node", "node goes on");

@@ -76,6 +76,7 @@ void mutate() {
   std::vector<std::pair<std::string, troupe::Handle<Worker>>> made;
   std::atomic<long> tried{0}, acknowledged{0}, failed{0};
   std::string last_failure;
+  int tries = 0;
   Loop spawns([&] {
     std::string name = "m" + std::to_string(tried++);
     try {
@@ -105,7 +106,8 @@ void mutate() {
       say("spawns go on");
     } else if (line == "try") {
       try {
-        (void)troupe::spawn<Worker>(ActorOptions().light());
+        // With a name, so that it waits for the answer of the head.
+        (void)troupe::spawn<Worker>(ActorOptions().name("try" + std::to_string(tries++)).light());
         say("tried: spawned");
       } catch (const troupe::Failure& failure) {
         say("tried: " + failure.error().describe());
@@ -115,10 +117,11 @@ void mutate() {
       {
         std::vector<std::jthread> threads;
         for (int t = 0; t < kBurstThreads; ++t) {
-          threads.emplace_back([&] {
+          threads.emplace_back([&, t] {
             try {
               for (int i = 0; i < kBurstEach; ++i, ++done)
-                (void)troupe::spawn<Worker>(ActorOptions().light());
+                (void)troupe::spawn<Worker>(
+                    ActorOptions().name("b" + std::to_string(t) + "-" + std::to_string(i)).light());
             } catch (const troupe::Failure& failure) {
               say("burst: " + failure.error().describe());
             }
