@@ -33,8 +33,7 @@ capnp::Data::Reader as_data(std::string_view from) {
 
 // Whatever the store has: the incarnation may write, now or later.
 kj::Exception refusal(const Store& store, const Error& error) {
-  return store.fenced() ? replaced_head(store)
-                        : kj_exception(Error(ErrorKind::unavailable, error.message));
+  return store.fenced() ? replaced_head(store) : kj_exception(Error(ErrorKind::unavailable, error.message));
 }
 
 kj::Promise<void> write(Store& store, Batch batch) {
@@ -97,9 +96,9 @@ kj::Promise<void> SessionServant::journalLoad(JournalLoadContext context) {
           std::uint64_t first = 0;
           auto [end, bad] = std::from_chars(entry.key.data(), entry.key.data() + entry.key.size(), first);
           if (entry.key == kIncompleteJournal) {
-            kj::throwFatalException(kj_exception(
-                Error(ErrorKind::not_found, "the end of the journal of actor " + to_string(actor) +
-                                                " was lost in a failover of the store; see control_store.md")));
+            kj::throwFatalException(kj_exception(Error(
+                ErrorKind::not_found, "the end of the journal of actor " + to_string(actor) +
+                                          " was lost in a failover of the store; see control_store.md")));
           } else if (entry.key == kSnapshot) {
             std::uint64_t at;
             std::string_view image;

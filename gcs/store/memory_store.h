@@ -22,7 +22,7 @@ class MemoryStore : public Store {
   void resume();
   bool finish_one();
   bool fail_one(Error error);
-  void fence();           // another head has taken it over: what waits and what comes fails
+  void fence();            // another head has taken it over: what waits and what comes fails
   void lose_everything();  // and takes it back from the owner
   std::size_t waiting() const { return waiting_.size(); }
   const std::map<std::string, std::string>& table(StoreTable table) const {

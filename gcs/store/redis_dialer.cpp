@@ -45,8 +45,7 @@ void RedisDialer::greet(RedisConnection& connection) {
     };
   };
   if (auto words = address_.greeting(); !words.empty()) connection.command(words, accepted("the password"));
-  if (address_.db != 0)
-    connection.command({"SELECT", std::to_string(address_.db)}, accepted("the database"));
+  if (address_.db != 0) connection.command({"SELECT", std::to_string(address_.db)}, accepted("the database"));
 }
 
 void RedisDialer::ask() {
@@ -58,15 +57,14 @@ void RedisDialer::ask() {
   std::string name = "sentinel " + sentinel.host + ":" + std::to_string(sentinel.port);
   trying_ = std::make_unique<RedisConnection>(
       io_, at, [this, name](const std::string& why) { next(name + ": " + why); });
-  if (!at.password.empty()) trying_->command(at.greeting(), [](const redisReply&) {});  // told by what follows
-  trying_->command({"SENTINEL", "get-master-addr-by-name", address_.master},
-                   [this, name](const redisReply& reply) {
-                     if (is_array(reply, 2))
-                       return try_master(text_of(*reply.element[0]), text_of(*reply.element[1]));
-                     next(name + (reply.type == REDIS_REPLY_ERROR
-                                      ? ": " + text_of(reply)
-                                      : " does not know a master " + address_.master));
-                   });
+  if (!at.password.empty())
+    trying_->command(at.greeting(), [](const redisReply&) {});  // told by what follows
+  trying_->command(
+      {"SENTINEL", "get-master-addr-by-name", address_.master}, [this, name](const redisReply& reply) {
+        if (is_array(reply, 2)) return try_master(text_of(*reply.element[0]), text_of(*reply.element[1]));
+        next(name + (reply.type == REDIS_REPLY_ERROR ? ": " + text_of(reply)
+                                                     : " does not know a master " + address_.master));
+      });
   arm([this, name] { next(name + " does not answer"); });
 }
 

@@ -41,7 +41,7 @@ constexpr const char* kWrite =
     "if ARGV[2] ~= '0' then redis.call('SET', KEYS[2], ARGV[2]) end return 1";
 
 constexpr std::chrono::seconds kSlow{2};  // without an answer: people are told
-constexpr std::size_t kChunk = 10'000;  // writes of one script when everything is written anew
+constexpr std::size_t kChunk = 10'000;    // writes of one script when everything is written anew
 
 std::string text_of(const redisReply& reply) { return reply.str ? std::string(reply.str, reply.len) : ""; }
 
@@ -112,17 +112,17 @@ void RedisStore::confirmed(const std::vector<std::string>& words, std::function<
   });
   if (address_.replicas == 0) return;
   auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(silence() / 2);
-  connection_->command(
-      {"WAIT", std::to_string(address_.replicas), std::to_string(patience.count())},
-      [this, numbers, done](const redisReply& reply) {
-        if (reply.type != REDIS_REPLY_INTEGER) return lost(text_of(reply));
-        if (reply.integer < address_.replicas) {
-          return lost(std::to_string(reply.integer) + " of the " + std::to_string(address_.replicas) +
-                      " replicas that must hold a write have confirmed it");
-        }
-        silence_timer_.cancel();
-        done(*numbers);
-      });
+  connection_->command({"WAIT", std::to_string(address_.replicas), std::to_string(patience.count())},
+                       [this, numbers, done](const redisReply& reply) {
+                         if (reply.type != REDIS_REPLY_INTEGER) return lost(text_of(reply));
+                         if (reply.integer < address_.replicas) {
+                           return lost(std::to_string(reply.integer) + " of the " +
+                                       std::to_string(address_.replicas) +
+                                       " replicas that must hold a write have confirmed it");
+                         }
+                         silence_timer_.cancel();
+                         done(*numbers);
+                       });
 }
 
 std::chrono::milliseconds RedisStore::silence() const {
@@ -149,7 +149,8 @@ void RedisStore::claim() {
 
 void RedisStore::claimed(long long verdict, std::uint64_t number) {
   if (verdict == 0) return replaced();
-  if (verdict == -1) return fence("the store " + address_.shown() + " was emptied while the head was running");
+  if (verdict == -1)
+    return fence("the store " + address_.shown() + " was emptied while the head was running");
   if (verdict == -2) return write_anew();
   number_ = std::max(number_, number);
   acknowledged_ = number;
@@ -239,9 +240,10 @@ void RedisStore::write(Batch batch, Written done) {
   arm();
 }
 
-std::vector<std::string> RedisStore::script(const Write* begin, const Write* end, std::uint64_t number) const {
-  std::vector<std::string> words{"EVAL", kWrite,         "2", key("owner"), key("commit"),
-                                 token_, std::to_string(number)};
+std::vector<std::string> RedisStore::script(const Write* begin, const Write* end,
+                                            std::uint64_t number) const {
+  std::vector<std::string> words{
+      "EVAL", kWrite, "2", key("owner"), key("commit"), token_, std::to_string(number)};
   for (const Write* write = begin; write != end; ++write) {
     auto slash = write->table == StoreTable::journals ? write->key.find('/') : write->key.npos;
     bool whole = slash != write->key.npos && slash + 1 == write->key.size();

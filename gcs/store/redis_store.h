@@ -97,7 +97,7 @@ class RedisStore : public Store {
   bool ready_ = false;
   bool fenced_ = false;
   bool in_flight_ = false;
-  bool pausing_ = false;  // before the next attempt to connect
+  bool pausing_ = false;    // before the next attempt to connect
   Clock::time_point sent_;  // what is in flight
   std::string trouble_ = "not connected yet";
   Clock::time_point away_since_ = Clock::now();

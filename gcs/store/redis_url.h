@@ -29,7 +29,7 @@ struct RedisAddress {
   std::vector<Sentinel> sentinels;
   std::string master, sentinel_password;
 
-  std::string shown() const;  // without passwords
+  std::string shown() const;                  // without passwords
   std::vector<std::string> greeting() const;  // the AUTH command; empty without a password
 };
 

@@ -35,7 +35,8 @@ RedisServer::RedisServer(Scene& scene, const std::string& name, Options options)
     : scene_(scene),
       folder_(scene.folder() + "/" + name),
       // Of this scene alone, so that a server of another test is never taken for this one.
-      password_((options.sentinel ? "sentinel-" : "server-") + scene.folder().substr(scene.folder().size() - 6)),
+      password_((options.sentinel ? "sentinel-" : "server-") +
+                scene.folder().substr(scene.folder().size() - 6)),
       options_(std::move(options)) {
   std::filesystem::create_directories(folder_);
   // Somebody else may take the port before the server does.
@@ -52,7 +53,8 @@ bool RedisServer::launch() {
   // A sentinel writes what it has learnt into its file.
   if (!options_.sentinel || !std::filesystem::exists(config + "." + port)) {
     std::ofstream out(config);
-    out << "port " << port << "\nbind 127.0.0.1\ndir " << folder_ << "\nlogfile " << folder_ << "/log\nrequirepass " << password_ << "\n";
+    out << "port " << port << "\nbind 127.0.0.1\ndir " << folder_ << "\nlogfile " << folder_
+        << "/log\nrequirepass " << password_ << "\n";
     if (!options_.sentinel)
       out << "masterauth " << password_ << "\nappendonly yes\nappendfsync always\nsave \"\"\n"
           << "repl-diskless-sync yes\nrepl-diskless-sync-delay 0\n";
@@ -68,10 +70,12 @@ bool RedisServer::launch() {
   process_ = scene_.start(words);
   int status = 0;
   bool ended = false;
-  bool up = eventually([&] {
-    ended = ::waitpid(process_.pid, &status, WNOHANG) == process_.pid;
-    return ended || answers();
-  }, 60);
+  bool up = eventually(
+      [&] {
+        ended = ::waitpid(process_.pid, &status, WNOHANG) == process_.pid;
+        return ended || answers();
+      },
+      60);
   if (ended) process_.pid = -1;
   return up && !ended;
 }
@@ -95,14 +99,9 @@ std::string RedisServer::url() const {
 }
 
 std::string RedisServer::ask(const std::vector<std::string>& command) {
-  std::vector<std::string> words{"/usr/bin/timeout",
-                                 "5",
-                                 "/usr/bin/redis-cli",
-                                 "-p",
-                                 std::to_string(port_),
-                                 "-a",
-                                 password_,
-                                 "--no-auth-warning"};
+  std::vector<std::string> words{
+      "/usr/bin/timeout", "5", "/usr/bin/redis-cli", "-p", std::to_string(port_), "-a", password_,
+      "--no-auth-warning"};
   words.insert(words.end(), command.begin(), command.end());
   return scene_.run(words).output;
 }
@@ -120,9 +119,9 @@ RedisGroup::RedisGroup(Scene& scene) {
   std::string name = kMaster;
   std::string watch = "sentinel monitor " + name + " 127.0.0.1 " + port + " 2\nsentinel auth-pass " + name +
                       " " + servers[0]->password() + "\nsentinel sentinel-pass sentinel-" +
-                      scene.folder().substr(scene.folder().size() - 6) + "\nsentinel down-after-milliseconds " + name +
-                      " 1000\nsentinel failover-timeout " + name + " 3000\nsentinel parallel-syncs " + name +
-                      " 2";
+                      scene.folder().substr(scene.folder().size() - 6) +
+                      "\nsentinel down-after-milliseconds " + name + " 1000\nsentinel failover-timeout " +
+                      name + " 3000\nsentinel parallel-syncs " + name + " 2";
   for (int i = 0; i < 3; ++i) {
     sentinels.push_back(std::make_unique<RedisServer>(
         scene, "sentinel-" + std::to_string(i),
@@ -133,19 +132,21 @@ RedisGroup::RedisGroup(Scene& scene) {
     auto from = at + key.size() + 1;
     return at == lines.npos ? "" : lines.substr(from, lines.find('\n', from) - from);
   };
-  bool ready = eventually([&] {
-    std::string role = servers[0]->ask({"INFO", "replication"});
-    if (role.find("slave0:") == role.npos || role.find("slave1:") == role.npos) return false;
-    for (auto at = role.find("state="); at != role.npos; at = role.find("state=", at + 1))
-      if (role.compare(at, 12, "state=online") != 0) return false;
-    for (auto& sentinel : sentinels) {
-      std::string seen = sentinel->ask({"SENTINEL", "MASTER", kMaster});
-      if (field(seen, "num-slaves") != "2" || field(seen, "num-other-sentinels") != "2" ||
-          field(seen, "flags") != "master")
-        return false;
-    }
-    return true;
-  }, 120);
+  bool ready = eventually(
+      [&] {
+        std::string role = servers[0]->ask({"INFO", "replication"});
+        if (role.find("slave0:") == role.npos || role.find("slave1:") == role.npos) return false;
+        for (auto at = role.find("state="); at != role.npos; at = role.find("state=", at + 1))
+          if (role.compare(at, 12, "state=online") != 0) return false;
+        for (auto& sentinel : sentinels) {
+          std::string seen = sentinel->ask({"SENTINEL", "MASTER", kMaster});
+          if (field(seen, "num-slaves") != "2" || field(seen, "num-other-sentinels") != "2" ||
+              field(seen, "flags") != "master")
+            return false;
+        }
+        return true;
+      },
+      120);
   if (!ready) ADD_FAILURE() << "replicas and sentinels do not find each other";
 }
 
@@ -169,10 +170,12 @@ RedisServer& RedisGroup::master() {
 }
 
 bool RedisGroup::failed_over_from(const RedisServer& old) {
-  return eventually([&] {
-    RedisServer& now = master();
-    return now.port() != old.port() && now.ask({"ROLE"}).rfind("master", 0) == 0;
-  }, 120);
+  return eventually(
+      [&] {
+        RedisServer& now = master();
+        return now.port() != old.port() && now.ask({"ROLE"}).rfind("master", 0) == 0;
+      },
+      120);
 }
 
 }  // namespace troupe::test

@@ -49,7 +49,7 @@ class RedisGroup {
  public:
   explicit RedisGroup(Scene& scene);
   std::string url(int replicas) const;
-  RedisServer& master();  // by what the sentinels say
+  RedisServer& master();                              // by what the sentinels say
   std::vector<std::unique_ptr<RedisServer>> servers;  // the first one begins as the master
   std::vector<std::unique_ptr<RedisServer>> sentinels;
   // Waits until the sentinels name another one than `old`, which says that it is a master.

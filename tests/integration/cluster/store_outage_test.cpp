@@ -138,6 +138,24 @@ TEST_F(Failover, WithoutReplicasNothingIsAcknowledged) {
   end();
 }
 
+// A failover of Redis is not the end of the active head; its death is seen in the promoted Redis.
+TEST_F(Failover, OfRedisIsNoneOfTheHead) {
+  auto standby = scene_.start({bin("troupe"), "head", "--standby", "--grace", "20", "--redis", group_->url(1),
+                               "--state", scene_.folder() + "/standby"});
+  ASSERT_TRUE(standby.wait_for("standing by")) << standby.seen;
+  RedisServer& old = group_->master();
+  old.kill();
+  ASSERT_TRUE(group_->failed_over_from(old));
+  ask("spawns", "spawns go on");
+  ask("spawns", "spawns go on");
+  expect_head_lives();
+  kill_head();
+  ASSERT_TRUE(standby.wait_for("listening on", 120)) << standby.seen;
+  ask("spawns", "spawns go on");
+  ask("check", "all ");
+  end();
+}
+
 class RedisAway : public StoreOutage {
  protected:
   void SetUp() override {

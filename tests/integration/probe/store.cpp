@@ -65,7 +65,8 @@ class Loop {
 };
 
 // A line of input asks for a thing; each is answered with a line: "calls" and "spawns" when some more have
-// come through, "try" with what becomes of one spawn, "burst" after many at once, "check" when every acknowledged actor is there.
+// come through, "try" with what becomes of one spawn, "burst" after many at once, "check" when every
+// acknowledged actor is there.
 void mutate() {
   auto a = troupe::spawn<Worker>(ActorOptions()), b = troupe::spawn<Worker>(ActorOptions().light());
   a.ready().get();

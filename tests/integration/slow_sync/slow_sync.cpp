@@ -1,6 +1,6 @@
 // Preloaded into redis-server: a disk that is slow, or hangs. In the folder SLOW_SYNC_FOLDER each sync adds a
-// byte to `count` and takes SLOW_SYNC_MS longer; while there is a file `hold` it does not end, and `held` says
-// that one waits.
+// byte to `count` and takes SLOW_SYNC_MS longer; while there is a file `hold` it does not end, and `held`
+// says that one waits.
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <time.h>

@@ -114,7 +114,8 @@ TEST_F(JournalTest, AnOlderIncarnationIsRefused) {
   EXPECT_EQ(load(next, second), "@0: 1=one 2=late 3=three");
 }
 
-// The client is told what makes it look for the next head, and that its incarnation is none that was given up.
+// The client is told what makes it look for the next head, and that its incarnation is none that was given
+// up.
 TEST_F(JournalTest, AFencedHeadSendsItsClientsToTheNext) {
   Placed first = node_->log.placed[0];
   auto worker = session(first);

@@ -32,7 +32,8 @@ TEST(RedisUrl, ReadsTheFormsPeopleWrite) {
 
 TEST(RedisUrl, ReadsSentinels) {
   auto full = parse_redis_url(
-      "redis+sentinel://:s3cret@a.example:7001,b.example,[::1]:7003/mymaster/2?sentinel_password=other&replicas=2");
+      "redis+sentinel://:s3cret@a.example:7001,b.example,[::1]:7003/mymaster/"
+      "2?sentinel_password=other&replicas=2");
   ASSERT_TRUE(full) << full.error().describe();
   ASSERT_EQ(full->sentinels.size(), 3u);
   EXPECT_EQ(full->sentinels[0].port, 7001);
@@ -51,12 +52,30 @@ TEST(RedisUrl, ReadsSentinels) {
 }
 
 TEST(RedisUrl, RefusesTheRestAndSaysHowToWriteIt) {
-  for (const char* bad : {"", "http://x", "redis://", "redis://h:", "redis://h:0", "redis://h:70000",
-                          "redis://h:x", "redis://h/x", "redis://h/-1", "redis://user@h", "redis://:@h",
-                          "unix://relative", "unix://", "redis://[::1", "redis://[::1]x", "redis://h?replicas=x",
-                          "redis://h?replica=1", "redis://h?sentinel_password=x", "redis+sentinel://h",
-                          "redis+sentinel://h:1,,g/m", "redis+sentinel:///m", "redis+sentinel://h:1/",
-                          "redis+sentinel://h:1,:2/m", "redis+sentinel://h/m/x"}) {
+  for (const char* bad : {"",
+                          "http://x",
+                          "redis://",
+                          "redis://h:",
+                          "redis://h:0",
+                          "redis://h:70000",
+                          "redis://h:x",
+                          "redis://h/x",
+                          "redis://h/-1",
+                          "redis://user@h",
+                          "redis://:@h",
+                          "unix://relative",
+                          "unix://",
+                          "redis://[::1",
+                          "redis://[::1]x",
+                          "redis://h?replicas=x",
+                          "redis://h?replica=1",
+                          "redis://h?sentinel_password=x",
+                          "redis+sentinel://h",
+                          "redis+sentinel://h:1,,g/m",
+                          "redis+sentinel:///m",
+                          "redis+sentinel://h:1/",
+                          "redis+sentinel://h:1,:2/m",
+                          "redis+sentinel://h/m/x"}) {
     auto parsed = parse_redis_url(bad);
     ASSERT_FALSE(parsed) << bad;
     EXPECT_EQ(parsed.error().kind, ErrorKind::invalid_argument);
