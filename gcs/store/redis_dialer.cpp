@@ -15,8 +15,8 @@ bool is_array(const redisReply& reply, std::size_t least) {
 
 }  // namespace
 
-RedisDialer::RedisDialer(asio::io_context& io, RedisAddress address)
-    : io_(io), address_(std::move(address)), timer_(io) {}
+RedisDialer::RedisDialer(asio::io_context& io, RedisAddress address, std::chrono::milliseconds patience)
+    : io_(io), address_(std::move(address)), patience_(patience), timer_(io) {}
 
 void RedisDialer::dial(Events events) {
   drop();
@@ -107,7 +107,7 @@ void RedisDialer::try_master(const std::string& host, const std::string& port) {
 }
 
 void RedisDialer::arm(std::function<void()> late) {
-  timer_.expires_after(kPatience);
+  timer_.expires_after(patience_);
   timer_.async_wait([this, alive = std::weak_ptr(alive_), late = std::move(late)](asio::error_code bad) {
     if (!bad && !alive.expired() && trying_ && timer_.expiry() <= asio::steady_timer::clock_type::now())
       late();

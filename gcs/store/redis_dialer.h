@@ -27,7 +27,7 @@ class RedisDialer {
   };
   static constexpr std::chrono::milliseconds kPatience{1000};  // for a sentinel's or a master's answer
 
-  RedisDialer(asio::io_context& io, RedisAddress address);
+  RedisDialer(asio::io_context& io, RedisAddress address, std::chrono::milliseconds patience = kPatience);
   RedisDialer(const RedisDialer&) = delete;
 
   void dial(Events events);
@@ -43,6 +43,7 @@ class RedisDialer {
 
   asio::io_context& io_;
   RedisAddress address_;
+  std::chrono::milliseconds patience_;
   std::shared_ptr<Events> events_;
   std::size_t first_ = 0;  // the sentinel that is asked first
   std::size_t asked_ = 0;
