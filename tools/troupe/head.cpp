@@ -33,7 +33,8 @@ constexpr auto kLastPatience = 15 * kj::SECONDS;  // with a store that does not 
 struct Options {
   std::string host = "127.0.0.1", redis, state;
   std::uint16_t port = 0;
-  int grace = 30;  // seconds
+  int grace = 30;                // seconds
+  int heartbeat_timeout = 1000;  // milliseconds
   bool standby = false;
   int lifeline = -1;
 };
@@ -122,6 +123,7 @@ int head(const Options& options) {
   server_options.version = kVersion;
   // On a store of its own nobody can take its place.
   if (!options.redis.empty()) server_options.ownership_check = kOwnershipCheck;
+  server_options.heartbeat_timeout = options.heartbeat_timeout * kj::MILLISECONDS;
   server_options.core.grace = options.grace * 1000;
   gcs::HeadServer server(loop.timer(), store, server_options);
   auto force = kj::newPromiseAndFulfiller<void>();
@@ -170,6 +172,9 @@ Run add_head(CLI::App& app) {
   app.add_option("--grace", options->grace,
                  "seconds that nodes and programs have to come back after a restart of the head")
       ->check(CLI::PositiveNumber);
+  app.add_option("--heartbeat-timeout", options->heartbeat_timeout,
+                 "milliseconds without a sign of life after which a node is lost")
+      ->check(CLI::Range(100, 3'600'000));
   app.add_option("--lifeline", options->lifeline, "descriptor of a pipe whose end is this command's")
       ->group("");
   return [options] { return head(*options); };

@@ -115,6 +115,8 @@ bool Scene::Process::wait_for(const std::string& text, int seconds) {
 }
 
 void Scene::Process::write(const std::string& text) {
+  pollfd fd{input, POLLOUT, 0};
+  if (::poll(&fd, 1, 0) > 0 && (fd.revents & POLLERR) != 0) return;  // it has ended
   if (::write(input, text.data(), text.size()) < 0) return;
 }
 

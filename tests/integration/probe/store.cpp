@@ -65,7 +65,8 @@ class Loop {
 };
 
 // A line of input asks for a thing; each is answered with a line: "calls" and "spawns" when some more have
-// come through, "try" with what becomes of one spawn, "burst" after many at once, "check" when every
+// come through, "fast" and "slow" say how many are made,
+// "try" is answered with what becomes of one spawn, "burst" after many at once, "check" when every
 // acknowledged actor is there.
 void mutate() {
   auto a = troupe::spawn<Worker>(ActorOptions()), b = troupe::spawn<Worker>(ActorOptions().light());
@@ -78,6 +79,7 @@ void mutate() {
   std::atomic<long> tried{0}, acknowledged{0}, failed{0};
   std::string last_failure;
   int tries = 0;
+  std::atomic<bool> fast{false};
   Loop spawns([&] {
     std::string name = "m" + std::to_string(tried++);
     try {
@@ -91,7 +93,7 @@ void mutate() {
       last_failure = failure.error().describe();
       ++failed;
     }
-    std::this_thread::sleep_for(5ms);
+    if (!fast) std::this_thread::sleep_for(50ms);
   });
   say("mutating");
   for (std::string line; std::getline(std::cin, line) && line != "end";) {
@@ -105,6 +107,9 @@ void mutate() {
         std::this_thread::sleep_for(1ms);
       }
       say("spawns go on");
+    } else if (line == "fast" || line == "slow") {
+      fast = line == "fast";
+      say(line);
     } else if (line == "try") {
       try {
         // With a name, so that it waits for the answer of the head.
@@ -136,10 +141,27 @@ void mutate() {
         std::lock_guard lock(mutex);
         now = made;
       }
-      for (auto& [name, actor] : now) {
-        check(troupe::find<Worker>(name) == actor, name + " is another one");
-        check(actor.call<&Worker::total>().get() == 0, name + " does not answer");
+      std::vector<troupe::Future<int>> answers;
+      for (auto& [name, actor] : now) answers.push_back(actor.call<&Worker::total>());
+      std::atomic<std::size_t> next{0}, wrong{0};
+      {
+        std::vector<std::jthread> threads;
+        for (int t = 0; t < 8; ++t) {
+          threads.emplace_back([&] {
+            for (std::size_t i; (i = next++) < now.size();) {
+              try {
+                if (troupe::find<Worker>(now[i].first) == now[i].second) continue;
+                say(now[i].first + " is another one");
+              } catch (const troupe::Failure& failure) {
+                say(now[i].first + ": " + failure.error().describe());
+              }
+              ++wrong;
+            }
+          });
+        }
       }
+      for (auto& answer : answers) check(answer.get() == 0, "it does not answer");
+      check(wrong == 0, std::to_string(wrong) + " acknowledged actors are not there");
       say("all " + std::to_string(now.size()) + " are there");
     }
   }
