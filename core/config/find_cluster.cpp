@@ -31,8 +31,8 @@ Result<Named> named_cluster(const std::optional<std::string>& head) {
   }
   if (!file) return file.error();
   if (!file->head_may_run()) {
-    return Error(ErrorKind::not_found, "no cluster: its head (process " + std::to_string(file->head_pid) +
-                                           ") has ended; " + kStart);
+    return Error(ErrorKind::unavailable, "no cluster: its head (process " + std::to_string(file->head_pid) +
+                                             ") has ended; " + kStart);
   }
   return Named{file->address, *folder + "/cluster"};
 }

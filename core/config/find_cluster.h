@@ -19,8 +19,8 @@ struct ClusterLocation {
 };
 
 // The addresses (joined with commas): `head` if given, else $TROUPE_HEAD, else the cluster file. The token:
-// $TROUPE_TOKEN, else the file $TROUPE_HOME/token. not_found when nothing names a cluster; every error says
-// what to do next.
+// $TROUPE_TOKEN, else the file $TROUPE_HOME/token. not_found when nothing names a cluster, unavailable
+// when its head has ended; every error says what to do next.
 Result<ClusterLocation> find_cluster(const std::optional<std::string>& head = {});
 
 // $TROUPE_TOKEN, else the file $TROUPE_HOME/token, which is created when `create` is set.

@@ -59,6 +59,18 @@ class Link {
   virtual std::string close_reason() const = 0;
   virtual std::size_t backlog() const = 0;            // bytes that wait to be taken by ring or socket
   virtual void close(const std::string& reason) = 0;  // this side; the peer sees it as a death
+
+  // Whether this side ended it because the peer broke the protocol: a false index, header or message.
+  bool peer_at_fault() const { return peer_at_fault_; }
+  // Closes it because of what the peer sent.
+  void blame(const std::string& reason) {
+    if (closed()) return;
+    peer_at_fault_ = true;
+    close(reason);
+  }
+
+ private:
+  bool peer_at_fault_ = false;
 };
 
 }  // namespace troupe

@@ -96,7 +96,7 @@ void RingLink::flush() {
   if (closed_ || peer_died_) return;
   if (!queue_.empty()) move_backlog();
   if (writer_.publish()) ring();
-  if (writer_.broken()) close(writer_.broken());
+  if (writer_.broken()) blame(writer_.broken());
 }
 
 void RingLink::deliver(Sink& sink) {
@@ -114,7 +114,7 @@ std::size_t RingLink::receive(Sink& sink, std::size_t max_frames) {
   RingReader::Piece piece;
   while (frames < max_frames && !closed_ && reader_.next(piece)) {
     if (assembly_.size() + piece.bytes.size() > kMaxFrame) {
-      close("the peer sent a frame longer than " + std::to_string(kMaxFrame) + " bytes");
+      blame("the peer sent a frame longer than " + std::to_string(kMaxFrame) + " bytes");
       break;
     }
     assembly_.append(piece.bytes);
@@ -127,7 +127,7 @@ std::size_t RingLink::receive(Sink& sink, std::size_t max_frames) {
   }
   if (closed_) return frames;
   if (reader_.broken()) {
-    close(reader_.broken());
+    blame(reader_.broken());
   } else if (reader_.release()) {
     ring();
   }
@@ -157,7 +157,7 @@ void RingLink::on_ready() {
   do n = ::recv(liveness_.get(), stray, sizeof stray, MSG_DONTWAIT);
   while (n < 0 && errno == EINTR);
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-  if (n > 0) return close("the peer wrote to the liveness socket");
+  if (n > 0) return blame("the peer wrote to the liveness socket");
   // What it published before it died can still be read; what waits for it here cannot arrive any more.
   peer_died_ = true;
   reason_ = "the peer closed the link or died";

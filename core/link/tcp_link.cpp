@@ -82,7 +82,7 @@ bool TcpLink::whole_frame() {
   if (input_.size() < kFrameHeader) return false;
   FrameHeader header = load_header(input_.begin());
   if (header.flags != kWhole || header.length % 8 != 0 || header.length > kMaxFrame) {
-    shut("the peer sent a false frame header");
+    blame("the peer sent a false frame header");
     return false;
   }
   return input_.size() >= kFrameHeader + header.length;

@@ -41,7 +41,8 @@ AgentState::AgentState(Executor& loop, NodeAgent::Options options)
       name_(options_.name),
       journals_(loop, options_.state + "/journals",
                 [this](std::uint64_t actor) { return actors_.count(actor) > 0; }),
-      events_(loop, [this](std::uint64_t report) { this->recorded(report); }) {
+      events_(loop, [this](std::uint64_t report) { this->recorded(report); }),
+      memory_(loop, options_.memory, workers_) {
   if (options_.launcher.empty()) options_.launcher = own_executable();
 }
 
@@ -52,6 +53,7 @@ AgentState::~AgentState() noexcept(false) {
 
 Result<void> AgentState::prepare() {
   if (auto made = make_private_directory(options_.state); !made) return made.error();
+  memory_.start();
   logs_ = options_.state + "/logs";
   if (auto made = make_private_directory(logs_); !made) return made.error();
   sockets_ = options_.state + "/sockets";
@@ -399,10 +401,10 @@ void AgentState::worker_report(std::uint64_t process, capnp::List<wire::NodeEven
 
 void AgentState::worker_ended(WorkerProcess& worker, const Error& how) {
   auto keep = worker.shared_from_this();
-  for (auto [actor, incarnation] : worker.actors) {
+  for (const auto& [actor, hosted] : worker.actors) {
     auto at = actors_.find(actor);
     if (at == actors_.end() || at->second.process != worker.process) continue;
-    remember_end(actor, incarnation);
+    remember_end(actor, hosted.incarnation);
     actors_.erase(at);
   }
   workers_.erase(worker.process);

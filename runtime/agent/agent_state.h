@@ -16,6 +16,7 @@
 #include "runtime/agent/event_queue.h"
 #include "runtime/agent/job.h"
 #include "runtime/agent/journal_keeper.h"
+#include "runtime/agent/memory_monitor.h"
 #include "runtime/agent/node_agent.h"
 #include "runtime/agent/worker_process.h"
 
@@ -105,6 +106,7 @@ class AgentState : public std::enable_shared_from_this<AgentState> {
   std::deque<std::string> old_logs_;
   JournalKeeper journals_;
   EventQueue events_;
+  MemoryMonitor memory_;
   kj::Maybe<wire::Membership::Client> membership_;
   struct Command {
     kj::Function<kj::Promise<void>()> run;

@@ -8,6 +8,7 @@
 #include "core/config/host_id.h"
 #include "core/control/kj_error.h"
 #include "runtime/agent/agent_state.h"
+#include "runtime/agent/memory_use.h"
 #include "runtime/agent/servants.h"
 #include "runtime/agent/zygote_starter.h"
 
@@ -35,6 +36,7 @@ NodeAgent::Options completed(ControlLoop& loop, NodeAgent::Options options) {
   if (options.host_id.empty()) options.host_id = host_id();
   if (options.pid == 0) options.pid = ::getpid();
   if (!options.starter) options.starter = zygotes(loop);
+  if (!options.memory.machine) options.memory = {machine_memory, private_memory};
   return options;
 }
 
@@ -44,7 +46,11 @@ NodeAgent::NodeAgent(ControlLoop& loop, Options options)
     : NodeAgent(static_cast<Executor&>(loop), completed(loop, std::move(options))) {}
 
 NodeAgent::NodeAgent(Executor& loop, Options options)
-    : loop_(loop), state_(std::make_shared<AgentState>(loop, std::move(options))), ended_(nullptr) {
+    : loop_(loop),
+      state_(std::make_shared<AgentState>(loop, std::move(options))),
+      watch_(loop, state_->options().reconnect,
+             [this](kj::Own<RpcConnection> head) { move_to(kj::mv(head)); }),
+      ended_(nullptr) {
   auto paf = kj::newPromiseAndFulfiller<void>();
   tell_ended_ = kj::mv(paf.fulfiller);
   ended_ = kj::mv(paf.promise);
@@ -107,9 +113,9 @@ kj::Promise<void> NodeAgent::entered(std::uint64_t node, std::string name,
   });
 }
 
-void NodeAgent::head_lost(const Error& why, bool fenced) {
-  if (finishing_) return;
+void NodeAgent::leave_head() {
   ++connection_;
+  watch_.left();
   state_->head_lost();
   // A turn later: this may run on behalf of the connection that is dropped here.
   loop_.spawn("leaving the head",
@@ -119,6 +125,23 @@ void NodeAgent::head_lost(const Error& why, bool fenced) {
               }));
   head_ = nullptr;
   membership_ = nullptr;
+}
+
+void NodeAgent::move_to(kj::Own<RpcConnection> head) {
+  if (finishing_) return;
+  leave_head();
+  std::weak_ptr<AgentState> alive = state_;
+  std::uint64_t search = ++search_;
+  auto until = loop_.timer().now() + state_->options().head_patience;
+  loop_.spawn("joining another head",
+              enter(kj::mv(head)).catch_([this, alive, search, until](kj::Exception&& failure) {
+                if (!alive.expired() && search == search_) look_for_head(error_of(failure), until);
+              }));
+}
+
+void NodeAgent::head_lost(const Error& why, bool fenced) {
+  if (finishing_) return;
+  leave_head();
   if (!state_->options().reconnect) return finish(kj_exception(why), "the head is gone");
   log(Level::warning, why.message + "; looking for the head");
   auto until = loop_.timer().now() + state_->options().head_patience;
@@ -157,11 +180,16 @@ kj::Promise<void> NodeAgent::beat() {
     if (alive.expired() || finishing_) return kj::READY_NOW;
     state_->tell_of_dropped_lines();
     KJ_IF_MAYBE (membership, membership_) {
-      if (beats_ < kMostBeats && !beat_lost.fires()) {
+      if (beats_ >= kMostBeats) {
+        watch_.asked();
+      } else if (!beat_lost.fires()) {
         ++beats_;
+        watch_.asked();
         std::uint64_t number = connection_;
         auto answered = [this, alive, number] {
-          if (!alive.expired() && number == connection_) --beats_;
+          if (alive.expired() || number != connection_) return;
+          --beats_;
+          watch_.answered();
         };
         auto refused = [this, alive, answered, number](kj::Exception&& failure) {
           answered();

@@ -4,7 +4,7 @@
 // When its head is lost, the workers go on and the agent looks for the head again, wherever that may be by
 // then. If the head knows it still, nothing was lost; if it was declared lost meanwhile, its workers are
 // ended at once, since their actors may run elsewhere, and it joins as a new node. Without a head for longer
-// than its patience it ends itself and its workers.
+// than its patience it ends itself and its workers. A head that hangs is left when another has taken over.
 //
 // Owner: the node command. Thread: the control thread. Lifetime: after the loop, before it is destroyed;
 // dropping it ends every process it started, without waiting. Errors reach join() and ended().
@@ -16,8 +16,10 @@
 
 #include "core/auth/token.h"
 #include "core/base/resources.h"
+#include "core/config/head_watch.h"
 #include "core/control/rpc.h"
 #include "core/protocol/cluster.capnp.h"
+#include "runtime/agent/memory_monitor.h"
 #include "runtime/agent/starter.h"
 
 namespace troupe {
@@ -41,6 +43,7 @@ class NodeAgent {
     std::string host_id;
     int pid = 0;
     Starter::Factory starter;
+    MemoryProbe memory;
     // One attempt to reach the head again; none: the agent ends with its head.
     std::function<kj::Promise<kj::Own<RpcConnection>>()> reconnect;
     kj::Duration head_patience = 10 * kj::MINUTES;
@@ -69,6 +72,8 @@ class NodeAgent {
  private:
   kj::Promise<void> enter(kj::Own<RpcConnection> head);
   kj::Promise<void> entered(std::uint64_t node, std::string name, wire::Membership::Client membership);
+  void leave_head();
+  void move_to(kj::Own<RpcConnection> head);
   void head_lost(const Error& why, bool fenced);
   void look_for_head(const Error& why, kj::TimePoint until);
   void finish(kj::Maybe<kj::Exception> failure, const std::string& reason);
@@ -76,6 +81,7 @@ class NodeAgent {
 
   Executor& loop_;
   std::shared_ptr<AgentState> state_;
+  HeadWatch watch_;
   kj::Own<kj::PromiseFulfiller<void>> tell_ended_;
   kj::Promise<void> ended_;
   kj::Maybe<kj::Own<RpcConnection>> head_;

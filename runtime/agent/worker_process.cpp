@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <csignal>
 
+#include "core/base/resources.h"
 #include "core/control/kj_error.h"
 #include "core/os/process.h"
 
@@ -15,6 +16,13 @@ constexpr std::size_t kLastErrors = 8;
 constexpr auto kDrain = 300 * kj::MILLISECONDS;
 // A worker without a channel is of no use to anybody.
 constexpr auto kWithoutChannel = 2 * kj::SECONDS;
+
+std::uint64_t memory_of(wire::ActorSpec::Reader spec) {
+  for (auto amount : spec.getOptions().getResources()) {
+    if (amount.getName() == "memory") return static_cast<std::uint64_t>(amount.getUnits() / Resources::kOne);
+  }
+  return 0;
+}
 
 kj::PromiseFulfillerPair<void> pair() { return kj::newPromiseAndFulfiller<void>(); }
 
@@ -88,7 +96,10 @@ void WorkerProcess::keep(wire::Endpoint::Reader where) {
 }
 
 void WorkerProcess::place(const std::vector<wire::Placement::Reader>& placements) {
-  for (auto one : placements) actors[one.getSpec().getActor()] = one.getIncarnation();
+  for (auto one : placements) {
+    auto spec = one.getSpec();
+    actors[spec.getActor()] = {one.getIncarnation(), memory_of(spec)};
+  }
   KJ_IF_MAYBE (worker, worker_) {
     auto request = worker->placeRequest();
     auto list = request.initPlacements(static_cast<unsigned>(placements.size()));

@@ -42,8 +42,12 @@ class WorkerProcess : public std::enable_shared_from_this<WorkerProcess> {
   const std::string label;  // for people and the log: "12 Trainer"
   std::vector<unsigned> gpus;
   LineLimit limit{200};
-  std::unordered_map<std::uint64_t, std::uint32_t> actors;  // → incarnation
-  std::function<void(pid_t)> kill_group;                    // set by the job
+  struct Hosted {
+    std::uint32_t incarnation = 0;
+    std::uint64_t memory = 0;  // bytes it asked for
+  };
+  std::unordered_map<std::uint64_t, Hosted> actors;
+  std::function<void(pid_t)> kill_group;                  // set by the job
   kj::Maybe<wire::JobClient::Client> client;              // once registered: what its session is opened with
   std::unique_ptr<capnp::MallocMessageBuilder> endpoint;  // a wire::Endpoint, once an actor of it is alive
 

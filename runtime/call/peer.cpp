@@ -1,6 +1,8 @@
 #include "runtime/call/peer.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 
 #include "core/base/clock.h"
 #include "core/base/fault_point.h"
@@ -292,7 +294,7 @@ void Peer::on_call(const FrameView& view) {
 void Peer::on_frame(std::span<const std::byte> frame) {
   FrameView view;
   if (!parse_frame(frame, view, chain_, error_)) {
-    link_->close("a frame that is not a well-formed message");
+    link_->blame("the peer sent a frame that is not a well-formed message");
     return;
   }
   switch (view.kind) {
@@ -300,7 +302,7 @@ void Peer::on_frame(std::span<const std::byte> frame) {
       if (serves_)
         on_call(view);
       else
-        link_->close("a call on a link that carries calls the other way");
+        link_->blame("the peer sent a call on a link that carries calls the other way");
       return;
     case FrameKind::value:
     case FrameKind::failure:
@@ -375,7 +377,18 @@ void Peer::item(Invocation& call, const Writer& value) {
 
 // ---- the end ----
 
+void Peer::tell_of_fault() const {
+  static std::atomic<std::uint64_t> faults{0};
+  static thread_local RateLimit limit(5);
+  std::uint64_t number = faults.fetch_add(1) + 1, dropped = 0;
+  if (!limit.pass(std::chrono::steady_clock::now(), dropped)) return;
+  std::string with = serves_ ? "from a caller" : "to process " + to_string(place_.process);
+  log(Level::warning, "a link " + with + " was ended: " + link_->close_reason() + " (fault " +
+                          std::to_string(number) + " of a link in this process)");
+}
+
 void Peer::lost() {
+  if (link_->peer_at_fault()) tell_of_fault();
   if (!serves_) {
     lane_.routes().link_lost(*this, link_->close_reason());
     return;

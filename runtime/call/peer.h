@@ -87,6 +87,7 @@ class Peer final : private Link::Sink {
   void send(const std::vector<std::uint64_t>& frame);
   Slot* find(std::uint64_t id);
   void free_slot(std::uint32_t index);
+  void tell_of_fault() const;
 
   Lane& lane_;
   std::unique_ptr<Link> link_;

@@ -456,6 +456,7 @@ void RouteTable::link_lost(Peer& peer, const std::string& reason) {
   for (auto& [call, state] : peer.take_in_flight()) {
     Route& route = of(state->in_flight.target);
     --route.in_flight;
+    route.broke = reason;
     cut_off(route, std::move(state));
   }
   std::vector<ActorId> affected;
@@ -472,7 +473,6 @@ void RouteTable::link_lost(Peer& peer, const std::string& reason) {
     else
       forget_if_unused(route);
   }
-  (void)reason;
 }
 
 void RouteTable::node_lost(NodeId node) {
@@ -507,8 +507,9 @@ void RouteTable::fail_orphans(Route& route, bool died, const Error* cause) {
     if (died) {
       state->fail(died_error(route.actor, route.ended, cause));
     } else {
-      Error error = Error(ErrorKind::unavailable, "the link to actor " + to_string(route.actor) +
-                                                      " broke; whether the call ran is not known");
+      std::string reason = route.broke.empty() ? "" : " (" + route.broke + ")";
+      Error error = Error(ErrorKind::unavailable, "the link to actor " + to_string(route.actor) + " broke" +
+                                                      reason + "; whether the call ran is not known");
       error.actor = route.actor;
       error.incarnation = route.ended;
       state->fail(std::move(error));

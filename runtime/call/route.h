@@ -77,6 +77,7 @@ struct Route {
   bool observed = false;    // a caller has got the news of its death
   std::vector<std::unique_ptr<QueuedCall>> waiting;
   std::vector<Ref<CallState>> orphans;  // were in flight, wait for the verdict
+  std::string broke;                    // why the link ended that they were on
   std::shared_ptr<const Error> death;
 };
 

@@ -18,6 +18,7 @@
 #include "runtime/call/invocation.h"
 #include "runtime/call/route.h"
 #include "runtime/process/control_plane.h"
+#include "runtime/process/driver_session.h"
 #include "runtime/process/fingerprint.h"
 #include "runtime/process/job_info.h"
 #include "runtime/process/supervisor.h"
@@ -27,8 +28,6 @@ namespace troupe {
 namespace {
 
 std::atomic<Process*> the_process{nullptr};
-constexpr auto kEntryPatience = 10 * kj::SECONDS;
-constexpr auto kRetry = 100 * kj::MILLISECONDS;  // between attempts to reach the head again
 
 // A failure's handler, run as the owner's code. Deletes itself.
 class OwnersTurn final : public Runnable {
@@ -76,7 +75,7 @@ class Process::Impl {
   std::unique_ptr<ControlLoop> loop;
   std::unique_ptr<Supervisor> supervisor;
   std::unique_ptr<ControlPlane> plane;
-  kj::Own<RpcConnection> head;
+  std::unique_ptr<DriverSession> session;  // a driver's
   std::unique_ptr<WorkerHost> host;
   std::thread control;  // a driver's; a worker's control thread is its main thread
 
@@ -120,10 +119,9 @@ class Process::Impl {
   }
 
   // The driver's control thread.
-  void run_driver(const ClusterLocation& cluster, std::promise<Result<void>>& ready);
-  kj::Promise<void> enter(const ClusterLocation& cluster, kj::TimePoint deadline);
-  kj::Promise<void> open_job(kj::Own<RpcConnection> connection);
-  void look_for_head();
+  void run_driver(const Token& token, std::promise<Result<void>>& ready);
+  void end_driver();
+  DriverSession::Hooks way_to_head();
   ControlPlane::Hooks hooks();
   Supervisor::Hooks supervision();
   void fail_owner(ActorId owner, Error why);
@@ -144,44 +142,41 @@ bool Process::running() { return the_process.load(std::memory_order_acquire) != 
 
 // ---- the driver ----
 
-void Process::Impl::run_driver(const ClusterLocation& cluster, std::promise<Result<void>>& ready) {
+void Process::Impl::run_driver(const Token& token, std::promise<Result<void>>& ready) {
   loop = std::make_unique<ControlLoop>();
   try {
     self.fingerprint = fingerprint();
     self.host_id = host_id();
     supervisor = std::make_unique<Supervisor>(*loop, supervision());
-    plane = std::make_unique<ControlPlane>(*loop, self, cluster.token, hooks());
-    enter(cluster, loop->timer().now() + kEntryPatience).wait(loop->scope());
+    plane = std::make_unique<ControlPlane>(*loop, self, token, hooks());
+    session = std::make_unique<DriverSession>(*loop, *plane, way_to_head());
+    session->enter().wait(loop->scope());
   } catch (const kj::Exception& e) {
-    head = nullptr;
-    plane = nullptr;
-    supervisor = nullptr;
-    loop = nullptr;
     ready.set_value(error_of(e));
-    return;
+    return end_driver();
   }
   ready.set_value(Result<void>());
   loop->run();
+  end_driver();
+}
+
+void Process::Impl::end_driver() {
+  session = nullptr;
   plane = nullptr;
   supervisor = nullptr;
-  head = nullptr;
   loop = nullptr;
 }
 
-// A head whose store does not answer at the moment is tried again; one that does not answer at all is not.
-kj::Promise<void> Process::Impl::enter(const ClusterLocation& cluster, kj::TimePoint deadline) {
-  auto reached = std::make_shared<bool>(false);
-  return connect_to_head(*loop, cluster)
-      .then([this, reached](kj::Own<RpcConnection> connection) {
-        *reached = true;
-        return open_job(kj::mv(connection));
-      })
-      .catch_([this, &cluster, deadline, reached](kj::Exception&& failure) -> kj::Promise<void> {
-        bool passes = *reached && error_of(failure).kind == ErrorKind::unavailable;
-        if (!passes || loop->timer().now() > deadline) return kj::mv(failure);
-        return loop->timer().afterDelay(kRetry).then(
-            [this, &cluster, deadline] { return enter(cluster, deadline); });
-      });
+DriverSession::Hooks Process::Impl::way_to_head() {
+  DriverSession::Hooks hooks;
+  hooks.connect = [this] { return find_head(*loop, head_option); };
+  hooks.describe = [this](wire::JobInfo::Builder to) { write_job_info(to, program, arguments, self); };
+  hooks.opened = [this](JobId job, ProcessId process) {
+    self.job = job;
+    self.process = process;
+    plane->identify(self);
+  };
+  return hooks;
 }
 
 // ---- what the control plane tells ----
@@ -228,61 +223,22 @@ void Process::Impl::fail_owner(ActorId owner, Error why) {
   if (!host) ::_exit(1);
 }
 
-// The first time the job is new, later the driver comes back to it.
-kj::Promise<void> Process::Impl::open_job(kj::Own<RpcConnection> connection) {
-  auto request = connection->bootstrap().castAs<wire::Head>().openJobRequest();
-  write_job_info(request.initInfo(), program, arguments, self);
-  request.setClient(plane->client());
-  head = kj::mv(connection);
-  return request.send().then([this](capnp::Response<wire::Head::OpenJobResults> answer) {
-    self.job = {answer.getJob()};
-    self.process = {answer.getProcess()};
-    plane->identify(self);
-    plane->use_session(answer.getSession());
-    loop->spawn("head", head->on_disconnect().then([this] {
-      plane->session_lost();
-      look_for_head();
-    }));
-  });
-}
-
-void Process::Impl::look_for_head() {
-  auto again = [this]() -> kj::Promise<void> {
-    return loop->timer().afterDelay(kRetry).then([this] { look_for_head(); });
-  };
-  auto reached = std::make_shared<bool>(false);
-  loop->spawn("looking for the head",
-              find_head(*loop, head_option)
-                  .then([this, reached](kj::Own<RpcConnection> connection) {
-                    *reached = true;
-                    return open_job(kj::mv(connection));
-                  })
-                  .catch_([this, reached, again](kj::Exception&& failure) -> kj::Promise<void> {
-                    Error why = error_of(failure);
-                    // "No cluster" may pass; a head that does not know the job will not learn of it.
-                    if (*reached && why.kind == ErrorKind::not_found) {
-                      why.message = "the cluster has given this program up: " + why.message;
-                      plane->end_session(why);
-                      return kj::READY_NOW;
-                    }
-                    return again();
-                  }));
-}
-
 Result<std::unique_ptr<Process>> Process::start_driver(const std::string& head, const std::string& program,
                                                        const std::vector<std::string>& arguments,
                                                        const ProcessOptions& options) {
   if (running()) return Error(ErrorKind::invalid_argument, "this process has a troupe::Runtime already");
   auto cluster = find_cluster(head.empty() ? std::optional<std::string>() : head);
-  if (!cluster) return cluster.error();
+  // A head that has ended may be about to be replaced; what is wrong otherwise stays so.
+  if (!cluster && cluster.error().kind != ErrorKind::unavailable) return cluster.error();
+  auto token = cluster_token(false);
+  if (!token) return token.error();
   auto impl = std::make_unique<Impl>();
   std::promise<Result<void>> ready;
   auto started = ready.get_future();
   if (!head.empty()) impl->head_option = head;
   impl->program = program;
   impl->arguments = arguments;
-  impl->control =
-      std::thread([&impl = *impl, &ready, cluster = *cluster] { impl.run_driver(cluster, ready); });
+  impl->control = std::thread([&impl = *impl, &ready, token = *token] { impl.run_driver(token, ready); });
   auto result = started.get();
   if (!result) {
     impl->control.join();

@@ -36,6 +36,8 @@ class Zygote {
     if (flags < 0) ::_exit(2);
     ::fcntl(socket_, F_SETFD, flags | FD_CLOEXEC);
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // what workers leave behind comes to us
+    // If the system itself runs out of memory: workers before agents, heads and stores.
+    std::ofstream("/proc/self/oom_score_adj") << 500;
     if (program_.empty()) {
       if (int threads = threads_of_this_process(); threads > 1) {
         Notice notice;

@@ -19,7 +19,7 @@ TEST_P(Probe, HoldsOnALocalClusterOfTwoNodes) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, Probe,
                          testing::Values("api", "api_light", "names", "resources", "restart", "constructor",
-                                         "light_blocking", "supervision"),
+                                         "light_blocking", "supervision", "memory", "leave"),
                          [](const auto& info) { return std::string(info.param); });
 
 INSTANTIATE_TEST_SUITE_P(Durable, Probe,

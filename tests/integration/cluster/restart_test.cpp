@@ -88,6 +88,16 @@ TEST_F(Restart, RequestsMadeWhileTheHeadIsAwayAreServedByTheNext) {
   end();
 }
 
+TEST_F(Restart, AProgramStartedWhileTheHeadIsAwayWaitsForTheNext) {
+  ::kill(head_.pid, SIGKILL);
+  head_.finish();
+  driver_ = scene_.start({bin("probe"), "outlive"});
+  ASSERT_TRUE(driver_.wait_for("trying for ")) << driver_.seen;
+  start_head();
+  ASSERT_TRUE(driver_.wait_for("probe: survivor ")) << driver_.seen;
+  end();
+}
+
 TEST_F(Restart, AnActorThatDiedWhileTheHeadWasAwayBeginsAgain) {
   start_driver();
   ::kill(head_.pid, SIGKILL);
@@ -157,6 +167,27 @@ TEST_F(Restart, AStoppedNodeIsFencedAndComesBackEmpty) {
 class Standby : public Restart {
  protected:
   void SetUp() override {}
+  void start_redis() {
+    std::string socket = scene_.folder() + "/redis.sock";
+    redis_ = scene_.start({"/usr/bin/redis-server", "--port", "0", "--unixsocket", socket, "--appendonly",
+                           "yes", "--dir", scene_.folder()});
+    ASSERT_TRUE(redis_.wait_for("ready to accept", 20) || redis_.wait_for("Ready to accept", 20))
+        << redis_.seen;
+    url_ = "unix://" + socket;
+  }
+  void start_head_on(const std::string& state) {
+    head_ = scene_.start({bin("troupe"), "head", "--redis", url_, "--state", scene_.folder() + "/" + state});
+    ASSERT_TRUE(head_.wait_for("listening on")) << "head: " << head_.seen;
+  }
+  Scene::Process start_standby_on(const std::string& state) {
+    auto standby = scene_.start(
+        {bin("troupe"), "head", "--standby", "--redis", url_, "--state", scene_.folder() + "/" + state});
+    EXPECT_TRUE(standby.wait_for("standing by")) << standby.seen;
+    return standby;
+  }
+
+  Scene::Process redis_;
+  std::string url_;
 };
 
 TEST_F(Standby, TakesOverTheStateOfADeadHead) {
@@ -174,17 +205,10 @@ TEST_F(Standby, TakesOverTheStateOfADeadHead) {
 
 // Two heads on one Redis: the standby takes over from one that hangs, which then finds that it was replaced.
 TEST_F(Standby, TakesOverASharedRedisAndFencesTheOther) {
-  std::string socket = scene_.folder() + "/redis.sock";
-  auto redis = scene_.start({"/usr/bin/redis-server", "--port", "0", "--unixsocket", socket, "--appendonly",
-                             "yes", "--dir", scene_.folder()});
-  ASSERT_TRUE(redis.wait_for("ready to accept", 20) || redis.wait_for("Ready to accept", 20)) << redis.seen;
-  std::string url = "unix://" + socket;
-  head_ = scene_.start({bin("troupe"), "head", "--redis", url, "--state", scene_.folder() + "/a"});
-  ASSERT_TRUE(head_.wait_for("listening on")) << "head: " << head_.seen;
+  start_redis();
+  start_head_on("a");
   node_ = start_node("n1");
-  auto standby =
-      scene_.start({bin("troupe"), "head", "--standby", "--redis", url, "--state", scene_.folder() + "/b"});
-  ASSERT_TRUE(standby.wait_for("standing by")) << standby.seen;
+  auto standby = start_standby_on("b");
   start_driver();
   stop_process(head_.pid);
   ASSERT_TRUE(standby.wait_for("listening on")) << standby.seen;
@@ -194,6 +218,23 @@ TEST_F(Standby, TakesOverASharedRedisAndFencesTheOther) {
   EXPECT_NE(old.output.find("another head has taken over"), old.output.npos) << old.output;
   ask("control", "control is back");
   end();
+}
+
+// The active head hangs for good: its connections stay open, and yet everybody goes to the other one.
+TEST_F(Standby, AHeadThatHangsIsLeft) {
+  start_redis();
+  start_head_on("a");
+  node_ = start_node("n1");
+  auto standby = start_standby_on("b");
+  start_driver();
+  stop_process(head_.pid);
+  ASSERT_TRUE(standby.wait_for("listening on")) << standby.seen;
+  ask("control", "control is back");
+  ask("incarnation", "incarnation 1 on n1");
+  EXPECT_EQ(node_state("n1"), "alive");
+  end();
+  ::kill(head_.pid, SIGCONT);
+  EXPECT_EQ(head_.finish().status, 1);
 }
 
 }  // namespace

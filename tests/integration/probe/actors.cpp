@@ -1,5 +1,7 @@
 #include "actors.h"
 
+#include <algorithm>
+
 #include <unistd.h>
 
 #include <chrono>
@@ -52,6 +54,12 @@ int Worker::child(const std::string& command) const {
 void Worker::print(int lines) const {
   for (int i = 0; i < lines; ++i) std::printf("line %d of the worker\n", i);
   std::fflush(stdout);
+}
+
+int Worker::hold(int mebibytes, int ms) const {
+  std::vector<char> memory(static_cast<std::size_t>(mebibytes) << 20, 'x');
+  sleep_ms(ms);
+  return static_cast<int>(std::count(memory.begin(), memory.end(), 'x') >> 20);
 }
 
 Thrower::Thrower(std::string text) { throw std::invalid_argument(text); }

@@ -66,6 +66,7 @@ class Worker : public Base {
   std::string failures() const { return failures_; }
   std::string echo(std::string text) const { return text; }
   void print(int lines) const;
+  int hold(int mebibytes, int ms) const;  // touches that much memory and keeps it for a while
 
  private:
   int total_ = 0, produced_ = 0;
@@ -93,7 +94,7 @@ inline constexpr auto troupe::actor<probe::Worker> =
         .constructor<>()
         .constructor<int>()
         .methods<&probe::Worker::add, &probe::Worker::total, &probe::Worker::order, &probe::Worker::append,
-                 &probe::Worker::base, troupe::overload<int(int)>(&probe::Worker::over),
+                 &probe::Worker::hold, &probe::Worker::base, troupe::overload<int(int)>(&probe::Worker::over),
                  troupe::overload<int(const std::string&) const>(&probe::Worker::over), &probe::Worker::swap,
                  &probe::Worker::nested, &probe::Worker::fail, &probe::Worker::forward, &probe::Worker::twice,
                  &probe::Worker::block_on, &probe::Worker::circle, &probe::Worker::count,

@@ -282,6 +282,22 @@ void linger() {
   for (;;) ::pause();
 }
 
+// An actor that uses more memory than it asked for ends with a typed error and begins again; its neighbour,
+// which asked for nothing, goes on.
+void memory() {
+  auto greedy = troupe::spawn<Worker>(ActorOptions().memory(64 << 20).max_restarts(1));
+  auto neighbour = troupe::spawn<Worker>(ActorOptions(), 1);
+  check(greedy.call<&Worker::hold>(8, 0).get() == 8, "within what it asked for");
+  check(neighbour.call<&Worker::hold>(200, 600).get() == 200, "it asked for nothing, so it may");
+  auto failed = failure_of([&] { greedy.call<&Worker::hold>(1000, 120'000).get(); });
+  check(failed.kind == troupe::ErrorKind::actor_died, "it ends: " + failed.describe());
+  check(failed.cause && failed.cause->kind == troupe::ErrorKind::resource_exhausted,
+        "the cause is its use of memory: " + failed.describe());
+  check(greedy.call<&Worker::incarnation>().get() == 2 && greedy.call<&Worker::hold>(8, 0).get() == 8,
+        "it begins again");
+  check(neighbour.call<&Worker::incarnation>().get() == 1, "the neighbour goes on");
+}
+
 void output() {
   auto w = troupe::spawn<Worker>(ActorOptions());
   w.call<&Worker::print>(3).get();
@@ -429,6 +445,7 @@ const std::map<std::string, std::function<void()>> kCases = {
     {"drift", drift},
     {"lossy", lossy},
     {"scenario", scenario},
+    {"memory", memory},
     {"output", output},
     {"wait_then_spawn", wait_then_spawn},
 };
@@ -436,12 +453,48 @@ const std::map<std::string, std::function<void()>> kCases = {
 }  // namespace
 }  // namespace probe
 
+namespace probe {
+namespace {
+
+using Start = std::function<std::unique_ptr<troupe::Runtime>()>;
+
+// Leaves the cluster with calls in flight, again and again: each of them ends.
+void leave(std::unique_ptr<troupe::Runtime> runtime, const Start& start, int rounds) {
+  for (int round = 0; round < rounds; ++round) {
+    auto options = round % 2 ? ActorOptions().light() : ActorOptions();
+    auto near = troupe::spawn<Worker>(options), far = troupe::spawn<Worker>(ActorOptions());
+    if (round % 3 == 0) near.call<&Worker::total>().get();  // else they are on their way still
+    std::vector<troupe::Future<int>> calls;
+    for (int i = 0; i < 50; ++i) {
+      calls.push_back(near.call<&Worker::add>(1));
+      calls.push_back(far.call<&Worker::block_on>(near, 1).then([](int n) { return n; }));
+    }
+    runtime.reset();
+    for (auto& call : calls) {
+      check(call.ready(), "leaving ends the calls that are in flight");
+      try {
+        call.get();
+      } catch (const troupe::Failure&) {
+      }
+    }
+    runtime = start();
+  }
+}
+
+}  // namespace
+}  // namespace probe
+
 int main(int argc, char** argv) {
+  probe::Start start = [=] {
+    return std::make_unique<troupe::Runtime>(argc, argv,
+                                             troupe::classes<probe::Worker, probe::Thrower, probe::Ledger>);
+  };
   try {
-    troupe::Runtime runtime(argc, argv, troupe::classes<probe::Worker, probe::Thrower, probe::Ledger>);
+    auto runtime = start();
     auto cases = probe::kCases;
     for (const auto& one : probe::durable_cases()) cases.insert(one);
     for (const auto& one : probe::store_cases()) cases.insert(one);
+    cases["leave"] = [&] { probe::leave(std::move(runtime), start, argc > 2 ? std::atoi(argv[2]) : 20); };
     auto chosen = argc > 1 ? cases.find(argv[1]) : cases.end();
     if (chosen == cases.end()) {
       std::fprintf(stderr, "probe: no such case\n");

@@ -184,7 +184,7 @@ TEST_F(LaneTest, AWaitThatRunsOutMayBeRepeated) {
 }
 
 TEST_F(LaneTest, StopsWithCallsInFlight) {
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < 1000; ++round) {
     World::Options options;
     options.join = round % 3 == 0 ? Join::tcp : round % 3 == 1 ? Join::ring : Join::local;
     World world(options);
