@@ -10,7 +10,7 @@ namespace troupe::test {
 namespace {
 
 template <class Raw>
-struct LinkFaultTest : public ::testing::Test {
+struct Scene {
   Raw raw;
   Link& victim() { return *raw.victim.link; }
   Checker checker;
@@ -34,6 +34,9 @@ struct LinkFaultTest : public ::testing::Test {
   }
 };
 
+template <class Raw>
+struct LinkFaultTest : public ::testing::Test, public Scene<Raw> {};
+
 struct Names {
   template <class Raw>
   static std::string GetName(int) {
@@ -47,7 +50,7 @@ TYPED_TEST(LinkFaultTest, AFalseHeaderEndsItAfterWhatCameBefore) {
   const std::pair<std::uint32_t, std::uint32_t> headers[] = {
       {12, kWhole}, {1, kWhole}, {0xffffffff, kWhole}, {kMaxFrame + 8, kWhole}, {8, 7}, {8, 0x80000000u}};
   for (auto [length, flags] : headers) {
-    LinkFaultTest<TypeParam> one;
+    Scene<TypeParam> one;
     one.publish(frame_bytes(24, 0));
     auto bytes = header_bytes(length, flags);
     bytes.resize(64);
@@ -85,7 +88,6 @@ TYPED_TEST(LinkFaultTest, DiesBeforeItRings) {
 }
 
 TYPED_TEST(LinkFaultTest, StopsWithItsSideFullAndDies) {
-  LinkFaultTest<TypeParam>& self = *this;
   TypeParam raw(1 << 20);
   Link& victim = *raw.victim.link;
   std::uint64_t sent = 0;
@@ -98,15 +100,17 @@ TYPED_TEST(LinkFaultTest, StopsWithItsSideFullAndDies) {
   EXPECT_FALSE(victim.closed());
   raw.vanish();
   while (!victim.closed()) {
-    victim.receive(self.checker, 10);
-    if (!victim.closed()) ASSERT_TRUE(raw.victim.sleep());
+    victim.receive(this->checker, 10);
+    if (!victim.closed()) {
+      ASSERT_TRUE(raw.victim.sleep());
+    }
   }
   EXPECT_EQ(victim.backlog(), 0u);
 }
 
 TYPED_TEST(LinkFaultTest, GarbageEndsItOrIsIgnored) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    LinkFaultTest<TypeParam> one;
+    Scene<TypeParam> one;
     std::mt19937_64 random(seed);
     std::vector<std::byte> bytes(8 + random() % 4096);
     for (auto& b : bytes) b = static_cast<std::byte>(random() >> random() % 56);
