@@ -127,6 +127,19 @@ interface Session {
   journalAppend @6 (actor :UInt64, incarnation :UInt32, block :JournalBlock) -> ();
   journalSnapshot @7 (actor :UInt64, incarnation :UInt32, at :UInt64, image :Data, drop :List(UInt64)) -> ();
   # Replaces the snapshot and drops the blocks that begin at these calls, in one.
+  groupJoin @8 (join :GroupJoin) -> (formed :GroupFormed);
+  # Answers when the next generation has formed, or says who is missing. May be repeated.
+  groupResume @9 (group :UInt64, members :List(UInt64), formed :GroupFormed) -> ();
+  # To a head that may have restarted since the generation formed.
+  groupLeave @10 (group :UInt64, actor :UInt64, incarnation :UInt32) -> ();
+}
+
+struct GroupRank { actor @0 :UInt64; incarnation @1 :UInt32; process @2 :UInt64; node @3 :UInt64; address @4 :Data; }
+struct GroupFormed { generation @0 :UInt64; ranks @1 :List(GroupRank); }
+struct GroupJoin {
+  # Mirrors gcs::GroupJoin (gcs/groups/group_table.h); process and node of the rank are filled in by the head.
+  group @0 :UInt64; members @1 :List(UInt64); rank @2 :GroupRank;
+  after @3 :UInt64; reform @4 :Bool; keepOrder @5 :Bool; patienceMs @6 :UInt32;
 }
 
 struct JournalBlock { first @0 :UInt64; bytes @1 :Data; }
@@ -136,6 +149,7 @@ interface JobClient {
   changed @0 (states :List(Common.ActorState)) -> ();   # of actors spawned through this session
   output @1 (process :UInt64, node :Text, lines :List(Text), dropped :UInt64) -> ();
   nodeLost @2 (node :UInt64) -> ();   # its incarnations are fenced: their links are to be dropped
+  groupBroken @3 (group :UInt64, generation :UInt64, rank :UInt32, failure :Common.Failure) -> ();
 }
 
 interface WorkerHost {

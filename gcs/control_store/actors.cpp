@@ -82,7 +82,9 @@ void ControlStore::incarnation_over(ActorRecord& record, Cause why, Lease lease,
     release_lease(record, out);
   }
   if (!live) return;
-  if (may_restart && restart_left(record)) {
+  bool again = may_restart && restart_left(record);
+  over_.push_back({record.spec->actor, record.incarnation, record.failure, !again});
+  if (again) {
     ++record.restarts;
     advance(record, Trigger::failed, out);
   } else {
@@ -96,6 +98,7 @@ void ControlStore::doom(ActorRecord& record, Cause why, Actions& out) {
     incarnation_over(record, std::move(why), Lease::held, false, out);
   } else {
     record.failure = std::move(why);
+    over_.push_back({record.spec->actor, record.incarnation, record.failure, true});
     advance(record, Trigger::doomed, out);
   }
 }

@@ -61,6 +61,8 @@ class ControlStore {
   ActorState state_of(const ActorRecord& record) const;
   std::string waiting_reason(const ActorRecord& record) const;
   bool wants(const Place& place) const;  // whether the command is still to be given
+  // Incarnations that have ended since the last call, for those who follow them (groups).
+  std::vector<IncarnationOver> take_over() { return std::exchange(over_, {}); }
   std::uint64_t count(Phase phase) const { return counts_[static_cast<int>(phase)]; }
   std::string check() const;  // empty, or which invariant is broken
 
@@ -152,6 +154,7 @@ class ControlStore {
   std::set<std::pair<Time, ActorId>> wakes_;  // back-offs, and waiters for unknown actors
   std::set<Time> deadlines_;                  // of awaited nodes and jobs
   std::vector<Doomed> doomed_;
+  std::vector<IncarnationOver> over_;
   std::deque<ActorId> dead_actors_;
   std::deque<JobId> dead_jobs_;
   std::deque<NodeId> dead_nodes_;

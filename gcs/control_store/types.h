@@ -100,4 +100,11 @@ struct ActorState {
   SpecPtr spec;                              // none for an actor that is not known
 };
 
+struct IncarnationOver {
+  ActorId actor;
+  std::uint32_t incarnation;  // it and all before it
+  Cause why;
+  bool final;  // there will be no other
+};
+
 }  // namespace troupe::gcs

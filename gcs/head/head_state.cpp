@@ -24,7 +24,12 @@ kj::Exception replaced_head(const Store& store) {
 }
 
 HeadState::HeadState(kj::Timer& timer, Store& store, HeadServer::Options options)
-    : timer_(timer), store_(store), options_(std::move(options)), core_(options_.core), tasks_(*this) {
+    : timer_(timer),
+      store_(store),
+      options_(std::move(options)),
+      core_(options_.core),
+      groups_(*this),
+      tasks_(*this) {
   auto pair = kj::newPromiseAndFulfiller<void>();
   end_ = kj::mv(pair.fulfiller);
   shutdown_ = pair.promise.fork();
@@ -86,6 +91,7 @@ void HeadState::apply(Event event) {
   Actions out;
   core_.apply(std::move(event), now(), out);
   take(out);
+  for (const IncarnationOver& over : core_.take_over()) groups_.over(over);
 }
 
 void HeadState::apply_later(Event event) {

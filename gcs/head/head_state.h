@@ -17,6 +17,7 @@
 #include <unordered_map>
 
 #include "gcs/control_store/control_store.h"
+#include "gcs/head/groups.h"
 #include "gcs/head/head_server.h"
 #include "gcs/head/peers.h"
 #include "gcs/store/store.h"
@@ -78,6 +79,7 @@ class HeadState : public std::enable_shared_from_this<HeadState>, public kj::Tas
   std::set<ActorId>& incomplete_journals() { return incomplete_journals_; }
   const HeadServer::Options& options() const { return options_; }
   kj::Timer& timer() { return timer_; }
+  Groups& groups() { return groups_; }
   Time now() const { return options_.now(); }
   Time started() const { return started_; }
   std::size_t quarantined() const { return quarantined_; }
@@ -132,6 +134,7 @@ class HeadState : public std::enable_shared_from_this<HeadState>, public kj::Tas
   std::set<NodeId> nodes_to_drop_;
   std::set<ProcessId> clients_to_flush_;
 
+  Groups groups_;
   kj::Vector<kj::Promise<void>> farewells_;  // to agents that were told to end
   Time tick_at_ = 0;
   kj::Own<kj::PromiseFulfiller<void>> end_;

@@ -162,6 +162,15 @@ void ClientPeer::node_lost(NodeId node) {
   tasks_.add(request.send().ignoreResult().catch_([](kj::Exception&&) {}));
 }
 
+void ClientPeer::group_broken(const GroupBroken& broken) {
+  auto request = client_.groupBrokenRequest();
+  request.setGroup(broken.group);
+  request.setGeneration(broken.generation);
+  request.setRank(broken.rank);
+  write_failure(request.initFailure(), broken.why);
+  tasks_.add(request.send().ignoreResult().catch_([](kj::Exception&&) {}));
+}
+
 void ClientPeer::flush() {
   if (!states_.empty() && !changing_) {
     auto request = client_.changedRequest();

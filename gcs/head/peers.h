@@ -14,6 +14,7 @@
 
 #include "core/protocol/cluster.capnp.h"
 #include "gcs/control_store/actions.h"
+#include "gcs/groups/group_table.h"
 
 namespace troupe::gcs {
 
@@ -55,6 +56,7 @@ class ClientPeer {
   void changed(ActorState state);
   void output(ProcessId process, std::string node, std::vector<std::string> lines, std::uint64_t dropped);
   void node_lost(NodeId node);
+  void group_broken(const GroupBroken& broken);
   void flush();
 
  private:

@@ -62,6 +62,10 @@ class SessionServant final : public wire::Session::Server, private Servant {
   kj::Promise<void> journalLoad(JournalLoadContext context) override;
   kj::Promise<void> journalAppend(JournalAppendContext context) override;
   kj::Promise<void> journalSnapshot(JournalSnapshotContext context) override;
+  // group_servant.cpp
+  kj::Promise<void> groupJoin(GroupJoinContext context) override;
+  kj::Promise<void> groupResume(GroupResumeContext context) override;
+  kj::Promise<void> groupLeave(GroupLeaveContext context) override;
 
  private:
   // Throws unless this is the process of the actor's current incarnation: an older one writes nothing.

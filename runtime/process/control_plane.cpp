@@ -40,6 +40,12 @@ class ControlPlane::Client final : public wire::JobClient::Server {
     plane_.hooks_.node_lost({context.getParams().getNode()});
     return kj::READY_NOW;
   }
+  kj::Promise<void> groupBroken(GroupBrokenContext context) override {
+    auto params = context.getParams();
+    plane_.groups_.broken(params.getGroup(), params.getGeneration(), params.getRank(),
+                          read_failure(params.getFailure()));
+    return kj::READY_NOW;
+  }
 
  private:
   ControlPlane& plane_;
@@ -51,6 +57,7 @@ ControlPlane::ControlPlane(ControlLoop& loop, LinkIdentity self, Token token, Ho
       token_(std::move(token)),
       hooks_(std::move(hooks)),
       session_(loop, [this](const Error& why) { give_up(why); }),
+      groups_(session_),
       on_failure_(kj::heap<Ignore>()),
       tasks_(kj::heap<kj::TaskSet>(*on_failure_)) {}
 
@@ -73,6 +80,7 @@ void ControlPlane::use_session(wire::Session::Client session) {
   }
   for (ActorId actor : wanted) ask(actor, known_.at(actor));
   drop_links_to_lost_nodes();
+  groups_.resume();
 }
 
 // Those that were lost while nobody could tell.

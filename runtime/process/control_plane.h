@@ -13,6 +13,7 @@
 #include "core/control/loop.h"
 #include "core/control/rpc.h"
 #include "core/protocol/cluster.capnp.h"
+#include "runtime/process/group_client.h"
 #include "runtime/process/head_session.h"
 #include "runtime/process/link_setup.h"
 #include "runtime/process/process.h"
@@ -54,6 +55,7 @@ class ControlPlane {
   void nodes(Answer<std::vector<NodeSummary>> answer);
   void resolve(ActorId actor, std::uint32_t after, Lane& lane);
   void connect(std::shared_ptr<const Place> place, Lane& lane);
+  GroupClient& groups() { return groups_; }
 
   const LinkIdentity& self() const { return self_; }
   const Token& token() const { return token_; }
@@ -90,6 +92,7 @@ class ControlPlane {
   Token token_;
   Hooks hooks_;
   HeadSession session_;
+  GroupClient groups_;
   std::unordered_map<ActorId, Known> known_;
   std::map<std::pair<ProcessId, std::uint16_t>, std::weak_ptr<const Place>>
       places_;  // one copy for all actors there

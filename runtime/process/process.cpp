@@ -86,7 +86,7 @@ class Process::Impl {
   NodeId node;
   std::string node_name;
   std::vector<std::unique_ptr<Lane>> lanes;
-  std::atomic<std::uint64_t> spawned{0};
+  std::atomic<std::uint64_t> spawned{0}, groups{0};
 
   std::mutex mutex;  // guards what follows
   std::vector<SpawnRequest> spawns;
@@ -370,6 +370,19 @@ void Process::nodes(Answer<std::vector<NodeSummary>> answer) {
 void Process::on_failure(ActorId owner, FailureHandler handler) {
   impl_->post(
       [this, owner, handler = std::move(handler)] { impl_->supervisor->set_handler(owner, handler); });
+}
+
+std::uint64_t Process::new_group() { return number(impl_->groups, impl_->self.process).value; }
+
+void Process::join_group(GroupJoinRequest request, GroupJoined joined, GroupBroken broken) {
+  impl_->post(
+      [this, request = std::move(request), joined = std::move(joined), broken = std::move(broken)]() mutable {
+        impl_->plane->groups().join(std::move(request), std::move(joined), std::move(broken));
+      });
+}
+
+void Process::leave_group(std::uint64_t group, ActorId actor, std::uint32_t incarnation) {
+  impl_->post([this, group, actor, incarnation] { impl_->plane->groups().leave(group, actor, incarnation); });
 }
 
 void Process::observed(ActorId actor) {

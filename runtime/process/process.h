@@ -17,6 +17,7 @@
 #include "runtime/call/call_state.h"
 #include "runtime/call/directory.h"
 #include "runtime/durable/durability.h"
+#include "runtime/group/rank.h"
 #include "runtime/lane/lane.h"
 #include "runtime/process/actor_failure.h"
 
@@ -86,6 +87,10 @@ class Process : public Directory {
   // For the actors of that owner (0: the driver) that have no handler of their own; an empty one takes it
   // back.
   void on_failure(ActorId owner, FailureHandler handler);
+  // Of groups of actors (group_client.h); answers and news come on the control thread.
+  std::uint64_t new_group();
+  void join_group(GroupJoinRequest request, GroupJoined joined, GroupBroken broken);
+  void leave_group(std::uint64_t group, ActorId actor, std::uint32_t incarnation);
 
   void resolve(ActorId actor, std::uint32_t after, Lane& lane) override;
   void connect(std::shared_ptr<const Place> place, Lane& lane) override;
