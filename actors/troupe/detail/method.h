@@ -119,8 +119,10 @@ class MethodInvocation : public Invocation {
 
  protected:
   Returned invoke(void* object) {
+    // The method may be a base class's.
+    auto* self = static_cast<typename Traits::Class*>(static_cast<T*>(object));
     return [&]<std::size_t... I>(std::index_sequence<I...>)->Returned {
-      return (static_cast<T*>(object)->*M)(
+      return (self->*M)(
           static_cast<std::tuple_element_t<I, typename Traits::Parameters>&&>(std::get<I>(arguments_))...);
     }
     (std::make_index_sequence<Traits::arity>{});
