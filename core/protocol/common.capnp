@@ -31,6 +31,7 @@ struct Endpoint {
   tcpHost @4 :Text;
   tcpPort @5 :UInt16;
   lane @6 :UInt16;          # the lane of the process that holds the actor
+  pid @7 :Int32;            # on its host
 }
 
 enum Isolation { process @0; light @1; }

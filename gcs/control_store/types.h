@@ -37,6 +37,7 @@ struct Endpoint {
   std::string tcp_host;
   std::uint16_t tcp_port = 0;
   std::uint16_t lane = 0;  // of the process
+  std::int32_t pid = 0;    // on its host
   bool operator==(const Endpoint&) const = default;
 };
 

@@ -70,7 +70,10 @@ void view_node(const ControlStore& core, NodeId id, wire::NodeView::Builder to) 
   to.setReason(text(reason));
   const NodeSlots* slots = core.placement().node(id);
   write_amounts([&](unsigned n) { return to.initTotal(n); }, slots ? slots->total() : node.info.resources);
-  if (slots != nullptr) write_amounts([&](unsigned n) { return to.initFree(n); }, slots->free());
+  // Of a node that is gone nothing is free, whatever is still to be given back there.
+  if (slots != nullptr && node.phase == NodePhase::alive) {
+    write_amounts([&](unsigned n) { return to.initFree(n); }, slots->free());
+  }
 }
 
 void view_job(const ControlStore& core, JobId id, wire::JobView::Builder to) {
@@ -92,6 +95,7 @@ void view_actor(const ControlStore& core, const ActorRecord& record, wire::Actor
   to.setJob(record.job.value);
   to.setName(text(record.spec->name));
   if (const NodeRecord* node = core.node(record.node)) to.setNode(text(node->info.name));
+  if (record.endpoint) to.setPid(record.endpoint->pid);
   to.setRestarts(record.restarts);
   to.setIsolation(wire_isolation(record.spec->isolation));
   write_amounts([&](unsigned n) { return to.initResources(n); }, record.spec->resources);

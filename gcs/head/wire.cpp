@@ -94,7 +94,7 @@ SpecPtr read(wire::ActorSpec::Reader from) {
 
 Endpoint read(wire::Endpoint::Reader from) {
   return {{from.getProcess()},     {from.getNode()},  text(from.getHostId()), text(from.getUnixPath()),
-          text(from.getTcpHost()), from.getTcpPort(), from.getLane()};
+          text(from.getTcpHost()), from.getTcpPort(), from.getLane(),         from.getPid()};
 }
 
 void write(wire::NodeInfo::Builder to, const NodeInfo& from) {
@@ -144,6 +144,7 @@ void write(wire::Endpoint::Builder to, const Endpoint& from) {
   to.setTcpHost(text(from.tcp_host));
   to.setTcpPort(from.tcp_port);
   to.setLane(from.lane);
+  to.setPid(from.pid);
 }
 
 void write(wire::ActorState::Builder to, const ActorState& from) {

@@ -20,6 +20,7 @@ struct Place {
   NodeId node;
   std::string host_id, unix_path, tcp_host;
   std::uint16_t tcp_port = 0;
+  std::int32_t pid = 0;
 };
 
 enum class Phase : std::uint8_t { pending, starting, alive, restarting, dead };

@@ -12,6 +12,7 @@ void write_place(wire::Endpoint::Builder to, const Place& place) {
   to.setTcpHost(place.tcp_host.c_str());
   to.setTcpPort(place.tcp_port);
   to.setLane(place.lane);
+  to.setPid(place.pid);
 }
 
 Place read_place(wire::Endpoint::Reader from) {
@@ -23,6 +24,7 @@ Place read_place(wire::Endpoint::Reader from) {
   out.unix_path = from.getUnixPath().cStr();
   out.tcp_host = from.getTcpHost().cStr();
   out.tcp_port = from.getTcpPort();
+  out.pid = from.getPid();
   return out;
 }
 

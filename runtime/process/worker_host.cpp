@@ -113,6 +113,7 @@ void WorkerHost::listen() {
   if (!listening) give_up("this worker cannot take links from other hosts: " + listening.error().message);
   place_.tcp_host = bound.host;
   place_.tcp_port = bound.port;
+  place_.pid = ::getpid();
   tcp_ = std::make_unique<Acceptor>(loop_, std::move(*listening), plane_.token(), on_peer);
 }
 

@@ -74,6 +74,8 @@ TEST_F(Restart, OfTheHeadOnAnotherPortStopsNoCall) {
     ask("count", "calls go on");
   }
   ask("incarnation", "incarnation 1 on n1");
+  auto list = scene_.run({bin("troupe"), "list", "actors", "--json"});
+  EXPECT_NE(list.output.find("\"pid\":" + std::to_string(survivor_)), list.output.npos) << list.output;
   ask("kill", "killed");
   ask("control", "control is back");
   end();
