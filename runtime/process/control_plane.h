@@ -22,8 +22,9 @@ namespace troupe {
 
 class ControlPlane {
  public:
-  // How long a lane waits for the head's word on calls whose link broke.
-  static constexpr int kVerdictMs = 10'000;
+  // How long a lane waits for the head's word on calls whose link broke: longer than a silent node or a dead
+  // head takes to be noticed.
+  static constexpr int kVerdictMs = 4'000;
   static constexpr std::size_t kSpawnsPerCall = 2048;
   static constexpr std::size_t kSpawnBytesPerCall = 8 << 20;
 

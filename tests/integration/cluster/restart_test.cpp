@@ -75,7 +75,7 @@ TEST_F(Restart, OfTheHeadOnAnotherPortStopsNoCall) {
   }
   ask("incarnation", "incarnation 1 on n1");
   auto list = scene_.run({bin("troupe"), "list", "actors", "--json"});
-  EXPECT_NE(list.output.find("\"pid\":" + std::to_string(survivor_)), list.output.npos) << list.output;
+  EXPECT_NE(list.output.find("\"pid\": " + std::to_string(survivor_)), list.output.npos) << list.output;
   ask("kill", "killed");
   ask("control", "control is back");
   end();
