@@ -387,19 +387,17 @@ Invocation* decode_invocation(Reader& args) {
 template <class T>
 using DescriptionOf = std::remove_const_t<decltype(actor<T>)>;
 
+// Compared as types: the addresses of inline functions are no constants for every compiler setting.
+template <auto M>
+struct MethodTag;
 template <auto A, auto B>
-constexpr bool same_method() {
-  if constexpr (std::is_same_v<decltype(A), decltype(B)>)
-    return A == B;
-  else
-    return false;
-}
+inline constexpr bool same_method = std::is_same_v<MethodTag<A>, MethodTag<B>>;
 
 // The ordinal of M in the class's list, or -1.
 template <auto M, auto... Listed>
 constexpr int ordinal_in(MethodList<Listed...>) {
   int found = -1, at = 0;
-  ((found = found < 0 && same_method<M, Listed>() ? at : found, ++at), ...);
+  ((found = found < 0 && same_method<M, Listed> ? at : found, ++at), ...);
   return found;
 }
 
