@@ -132,9 +132,13 @@ interface Session {
   groupResume @9 (group :UInt64, members :List(UInt64), formed :GroupFormed) -> ();
   # To a head that may have restarted since the generation formed.
   groupLeave @10 (group :UInt64, actor :UInt64, incarnation :UInt32) -> ();
+  groupPost @11 (group :UInt64, generation :UInt64, rank :UInt32, board :UInt32, bytes :Data, patienceMs :UInt32, partial :Bool)
+    -> (posts :List(GroupPost));
+  # Shows something to the other ranks; answers with what all of them show. May be repeated.
 }
 
-struct GroupRank { actor @0 :UInt64; incarnation @1 :UInt32; process @2 :UInt64; node @3 :UInt64; address @4 :Data; }
+struct GroupRank { actor @0 :UInt64; incarnation @1 :UInt32; process @2 :UInt64; node @3 :UInt64; }
+struct GroupPost { rank @0 :UInt32; bytes @1 :Data; }
 struct GroupFormed { generation @0 :UInt64; ranks @1 :List(GroupRank); }
 struct GroupJoin {
   # Mirrors gcs::GroupJoin (gcs/groups/group_table.h); process and node of the rank are filled in by the head.

@@ -40,7 +40,6 @@ std::optional<Error> GroupTable::refuse(const GroupJoin& join, const Group* grou
   if (distinct.count(join.rank.actor) == 0) {
     return bad("actor " + to_string(join.rank.actor) + " is not a member of the group");
   }
-  if (join.rank.address.size() > kMostAddress) return bad("the address of a rank is too long");
   if (group == nullptr && groups_.size() >= kMostGroups) {
     return Error(ErrorKind::overloaded, "there are " + std::to_string(kMostGroups) + " groups already");
   }
@@ -66,8 +65,7 @@ void GroupTable::join(GroupJoin join, Time now, GroupActions& out) {
   // The answer to an earlier attempt got lost.
   bool formed = group->generation > join.after && !group->ranks.empty();
   for (const GroupRank& rank : group->ranks) {
-    if (formed && rank.actor == join.rank.actor && rank.incarnation == join.rank.incarnation &&
-        rank.address == join.rank.address) {
+    if (formed && rank.actor == join.rank.actor && rank.incarnation == join.rank.incarnation) {
       out.push_back(GroupReply{join.request, GroupFormed{group->generation, group->ranks}});
       return;
     }
@@ -122,6 +120,7 @@ void GroupTable::try_to_form(GroupId id, Group& group, GroupActions& out) {
 
 void GroupTable::form(Group& group, GroupActions& out) {
   group.ranks.clear();
+  group.boards.clear();
   bool keep_order = false;
   std::uint64_t newest = group.generation;
   for (ActorId member : group.members) {
@@ -154,6 +153,7 @@ void GroupTable::lose(GroupId id, Group& group, ActorId actor, std::uint32_t inc
     }
   }
   group.ranks.clear();
+  close_boards(group, error, out);
 }
 
 void GroupTable::leave(GroupId id, ActorId actor, std::uint32_t incarnation, GroupActions& out) {
@@ -224,11 +224,17 @@ void GroupTable::tick(Time now, GroupActions& out) {
     for (ActorId actor : actors) group.joiners.erase(actor);
     forget_if_unused(id);
   }
+  tick_boards(now, out);
 }
 
 std::optional<Time> GroupTable::wake_at() const {
-  if (deadlines_.empty()) return {};
-  return std::get<Time>(*deadlines_.begin());
+  std::optional<Time> first;
+  if (!deadlines_.empty()) first = std::get<Time>(*deadlines_.begin());
+  if (!board_deadlines_.empty()) {
+    Time other = std::get<Time>(*board_deadlines_.begin());
+    first = first ? std::min(*first, other) : other;
+  }
+  return first;
 }
 
 void GroupTable::fail_joiners(Group& group, const Error& why, GroupActions& out) {

@@ -32,7 +32,6 @@ struct GroupRank {
   std::uint32_t incarnation = 0;
   ProcessId process;
   NodeId node;
-  std::string address;  // what the backend needs to reach it
 };
 
 struct GroupJoin {
@@ -51,9 +50,25 @@ struct GroupFormed {
   std::vector<GroupRank> ranks;
 };
 
+// Ranks of a generation show each other something: their addresses, their records.
+struct GroupPost {
+  RequestId request = 0;
+  GroupId group = 0;
+  std::uint64_t generation = 0;
+  std::uint32_t rank = 0;
+  ProcessId process;        // that holds the rank
+  std::uint32_t board = 0;  // each rank posts on it once
+  std::string bytes;
+  Time patience = 0;     // milliseconds
+  bool partial = false;  // then what is there will do
+};
+struct GroupPosts {
+  std::map<std::uint32_t, std::string> by_rank;
+};
+
 struct GroupReply {
   RequestId request;
-  std::variant<GroupFormed, Error> answer;
+  std::variant<GroupFormed, GroupPosts, Error> answer;
 };
 // To one process that holds a rank of the generation.
 struct GroupBroken {
@@ -69,9 +84,13 @@ class GroupTable {
  public:
   static constexpr std::size_t kMostGroups = 10'000;
   static constexpr std::size_t kMostMembers = 4096;
-  static constexpr std::size_t kMostAddress = 64 << 10;
+  static constexpr std::size_t kMostBytes = 256 << 10;  // that one rank shows
+  static constexpr std::uint32_t kBoards = 4;
 
   void join(GroupJoin join, Time now, GroupActions& out);
+  // Answered when all ranks have posted; when patience ends or the generation breaks, with an error that
+  // names ranks or, if it may be partial, with what is there.
+  void post(GroupPost post, Time now, GroupActions& out);
   // A generation that had formed before the head restarted, told by one of its ranks.
   void resume(GroupId group, std::vector<ActorId> members, GroupFormed formed);
   void leave(GroupId group, ActorId actor, std::uint32_t incarnation, GroupActions& out);
@@ -87,7 +106,16 @@ class GroupTable {
     GroupJoin join;
     Time deadline = 0;
   };
+  struct Reader {
+    GroupPost post;
+    Time deadline = 0;
+  };
+  struct Board {
+    GroupPosts posts;
+    std::vector<Reader> readers;
+  };
   struct Group {
+    std::map<std::uint32_t, Board> boards;  // of the generation
     std::vector<ActorId> members;
     std::uint64_t generation = 0;
     std::vector<GroupRank> ranks;  // of the generation; empty when it is broken
@@ -101,13 +129,17 @@ class GroupTable {
   void form(Group& group, GroupActions& out);
   void lose(GroupId id, Group& group, ActorId actor, std::uint32_t incarnation, const Error& why,
             GroupActions& out);
+  void close_boards(Group& group, const Error& why, GroupActions& out);
+  void tick_boards(Time now, GroupActions& out);
   void fail_joiners(Group& group, const Error& why, GroupActions& out);
   Error missing(const Group& group, Time patience) const;
   void forget_if_unused(GroupId id);
 
   std::map<GroupId, Group> groups_;
   std::unordered_multimap<ActorId, GroupId> groups_of_;
-  std::set<std::tuple<Time, GroupId, ActorId>> deadlines_;  // also of joiners that do not wait any more
+  // Also of those that do not wait any more.
+  std::set<std::tuple<Time, GroupId, ActorId>> deadlines_;
+  std::set<std::tuple<Time, GroupId, std::uint32_t>> board_deadlines_;
 };
 
 }  // namespace troupe::gcs

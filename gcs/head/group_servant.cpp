@@ -16,12 +16,7 @@ std::vector<ActorId> read_members(capnp::List<std::uint64_t>::Reader from) {
 }
 
 GroupRank read_rank(wire::GroupRank::Reader from) {
-  auto address = from.getAddress();
-  return {{from.getActor()},
-          from.getIncarnation(),
-          {from.getProcess()},
-          {from.getNode()},
-          std::string(reinterpret_cast<const char*>(address.begin()), address.size())};
+  return {{from.getActor()}, from.getIncarnation(), {from.getProcess()}, {from.getNode()}};
 }
 
 GroupFormed read_formed(wire::GroupFormed::Reader from) {
@@ -40,8 +35,6 @@ void write_formed(wire::GroupFormed::Builder to, const GroupFormed& formed) {
     ranks[i].setIncarnation(rank.incarnation);
     ranks[i].setProcess(rank.process.value);
     ranks[i].setNode(rank.node.value);
-    ranks[i].setAddress(
-        kj::arrayPtr(reinterpret_cast<const kj::byte*>(rank.address.data()), rank.address.size()));
   }
 }
 
@@ -76,6 +69,30 @@ kj::Promise<void> SessionServant::groupJoin(GroupJoinContext context) {
   for (const IncarnationOver& one : dead) groups.over(one);
   return formed.then([context](kj::Own<GroupFormed>&& answer) mutable {
     write_formed(context.getResults().initFormed(), *answer);
+  });
+}
+
+kj::Promise<void> SessionServant::groupPost(GroupPostContext context) {
+  auto params = context.getParams();
+  auto bytes = params.getBytes();
+  GroupPost post;
+  post.group = params.getGroup();
+  post.generation = params.getGeneration();
+  post.rank = params.getRank();
+  post.process = process_;
+  post.board = params.getBoard();
+  post.bytes.assign(reinterpret_cast<const char*>(bytes.begin()), bytes.size());
+  post.patience = std::min(params.getPatienceMs(), kMostPatience);
+  post.partial = params.getPartial();
+  context.releaseParams();
+  allow_cancellation(context);
+  return head().groups().post(std::move(post)).then([context](kj::Own<GroupPosts>&& posts) mutable {
+    auto list = context.getResults().initPosts(static_cast<unsigned>(posts->by_rank.size()));
+    unsigned i = 0;
+    for (const auto& [rank, shown] : posts->by_rank) {
+      list[i].setRank(rank);
+      list[i++].setBytes(kj::arrayPtr(reinterpret_cast<const kj::byte*>(shown.data()), shown.size()));
+    }
   });
 }
 

@@ -8,9 +8,20 @@ namespace troupe::gcs {
 kj::Promise<kj::Own<GroupFormed>> Groups::join(GroupJoin join) {
   auto pair = kj::newPromiseAndFulfiller<kj::Own<GroupFormed>>();
   join.request = ++last_request_;
-  asks_.emplace(join.request, kj::mv(pair.fulfiller));
+  joins_.emplace(join.request, kj::mv(pair.fulfiller));
   GroupActions out;
   table_.join(std::move(join), head_.now(), out);
+  take(std::move(out));
+  arm();
+  return kj::mv(pair.promise);
+}
+
+kj::Promise<kj::Own<GroupPosts>> Groups::post(GroupPost post) {
+  auto pair = kj::newPromiseAndFulfiller<kj::Own<GroupPosts>>();
+  post.request = ++last_request_;
+  posts_.emplace(post.request, kj::mv(pair.fulfiller));
+  GroupActions out;
+  table_.post(std::move(post), head_.now(), out);
   take(std::move(out));
   arm();
   return kj::mv(pair.promise);
@@ -49,6 +60,19 @@ void Groups::over(const IncarnationOver& over) {
   take(std::move(out));
 }
 
+template <class T>
+bool Groups::answer(Asks<T>& asks, GroupReply& reply) {
+  auto at = asks.find(reply.request);
+  if (at == asks.end()) return false;
+  auto ask = kj::mv(at->second);
+  asks.erase(at);
+  if (auto* error = std::get_if<Error>(&reply.answer))
+    ask->reject(kj_exception(*error));
+  else
+    ask->fulfill(kj::heap<T>(kj::mv(std::get<T>(reply.answer))));
+  return true;
+}
+
 void Groups::take(GroupActions actions) {
   for (auto& action : actions) {
     if (auto* broken = std::get_if<GroupBroken>(&action)) {
@@ -56,14 +80,7 @@ void Groups::take(GroupActions actions) {
       continue;
     }
     auto& reply = std::get<GroupReply>(action);
-    auto at = asks_.find(reply.request);
-    if (at == asks_.end()) continue;
-    auto ask = kj::mv(at->second);
-    asks_.erase(at);
-    if (auto* error = std::get_if<Error>(&reply.answer))
-      ask->reject(kj_exception(*error));
-    else
-      ask->fulfill(kj::heap<GroupFormed>(kj::mv(std::get<GroupFormed>(reply.answer))));
+    if (!answer(joins_, reply)) answer(posts_, reply);
   }
 }
 

@@ -20,18 +20,24 @@ class Groups {
 
   // Rejected with the Error.
   kj::Promise<kj::Own<GroupFormed>> join(GroupJoin join);
+  kj::Promise<kj::Own<GroupPosts>> post(GroupPost post);
   void resume(GroupId group, std::vector<ActorId> members, GroupFormed formed);
   void leave(GroupId group, ActorId actor, std::uint32_t incarnation);
   void over(const IncarnationOver& over);
 
  private:
+  template <class T>
+  using Asks = std::unordered_map<RequestId, kj::Own<kj::PromiseFulfiller<kj::Own<T>>>>;
+  template <class T>
+  static bool answer(Asks<T>& asks, GroupReply& reply);
   void take(GroupActions actions);
   void arm();
 
   HeadState& head_;
   GroupTable table_;
   RequestId last_request_ = 0;
-  std::unordered_map<RequestId, kj::Own<kj::PromiseFulfiller<kj::Own<GroupFormed>>>> asks_;
+  Asks<GroupFormed> joins_;
+  Asks<GroupPosts> posts_;
   Time tick_at_ = 0;
 };
 

@@ -64,6 +64,7 @@ class SessionServant final : public wire::Session::Server, private Servant {
   kj::Promise<void> journalSnapshot(JournalSnapshotContext context) override;
   // group_servant.cpp
   kj::Promise<void> groupJoin(GroupJoinContext context) override;
+  kj::Promise<void> groupPost(GroupPostContext context) override;
   kj::Promise<void> groupResume(GroupResumeContext context) override;
   kj::Promise<void> groupLeave(GroupLeaveContext context) override;
 

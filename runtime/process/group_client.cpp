@@ -14,7 +14,6 @@ void write_rank(wire::GroupRank::Builder to, const GroupRank& rank) {
   to.setIncarnation(rank.incarnation);
   to.setProcess(rank.process.value);
   to.setNode(rank.node.value);
-  to.setAddress(as_data(rank.address));
 }
 
 template <class Builder>
@@ -26,12 +25,7 @@ GroupFormed read_formed(wire::GroupFormed::Reader from) {
   GroupFormed out;
   out.generation = from.getGeneration();
   for (auto rank : from.getRanks()) {
-    auto address = rank.getAddress();
-    out.ranks.push_back({{rank.getActor()},
-                         rank.getIncarnation(),
-                         {rank.getProcess()},
-                         {rank.getNode()},
-                         std::string(reinterpret_cast<const char*>(address.begin()), address.size())});
+    out.ranks.push_back({{rank.getActor()}, rank.getIncarnation(), {rank.getProcess()}, {rank.getNode()}});
   }
   return out;
 }
@@ -39,7 +33,7 @@ GroupFormed read_formed(wire::GroupFormed::Reader from) {
 void write_join(wire::GroupJoin::Builder to, const GroupJoinRequest& join) {
   to.setGroup(join.group);
   write_members(to.initMembers(static_cast<unsigned>(join.members.size())), join.members);
-  write_rank(to.initRank(), {join.actor, join.incarnation, {}, {}, join.address});
+  write_rank(to.initRank(), {join.actor, join.incarnation, {}, {}});
   to.setAfter(join.after);
   to.setReform(join.reform);
   to.setKeepOrder(join.keep_order);
@@ -67,6 +61,30 @@ void GroupClient::join(GroupJoinRequest request, GroupJoined joined, GroupBroken
         });
       },
       [joined](const Error& why) { joined(why); });
+}
+
+void GroupClient::post(GroupPostRequest request, GroupPosted posted) {
+  auto what = std::make_shared<GroupPostRequest>(std::move(request));
+  session_.request(
+      [what, posted](wire::Session::Client& session) {
+        auto call = session.groupPostRequest();
+        call.setGroup(what->group);
+        call.setGeneration(what->generation);
+        call.setRank(what->rank);
+        call.setBoard(what->board);
+        call.setBytes(as_data(what->bytes));
+        call.setPatienceMs(what->patience_ms);
+        call.setPartial(what->partial);
+        return call.send().then([posted](capnp::Response<wire::Session::GroupPostResults> answer) {
+          std::map<std::uint32_t, std::string> by_rank;
+          for (auto post : answer.getPosts()) {
+            auto bytes = post.getBytes();
+            by_rank[post.getRank()].assign(reinterpret_cast<const char*>(bytes.begin()), bytes.size());
+          }
+          posted(std::move(by_rank));
+        });
+      },
+      [posted](const Error& why) { posted(why); });
 }
 
 void GroupClient::leave(std::uint64_t group, ActorId actor, std::uint32_t incarnation) {

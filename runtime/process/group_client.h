@@ -18,6 +18,8 @@ class GroupClient {
 
   // `broken` is kept until the rank leaves, or joins again with another.
   void join(GroupJoinRequest request, GroupJoined joined, GroupBroken broken);
+  // Shows something to the other ranks of a generation.
+  void post(GroupPostRequest request, GroupPosted posted);
   void leave(std::uint64_t group, ActorId actor, std::uint32_t incarnation);
 
   // From the head, and when there is a new session with one.

@@ -381,6 +381,12 @@ void Process::join_group(GroupJoinRequest request, GroupJoined joined, GroupBrok
       });
 }
 
+void Process::post_to_group(GroupPostRequest request, GroupPosted posted) {
+  impl_->post([this, request = std::move(request), posted = std::move(posted)]() mutable {
+    impl_->plane->groups().post(std::move(request), std::move(posted));
+  });
+}
+
 void Process::leave_group(std::uint64_t group, ActorId actor, std::uint32_t incarnation) {
   impl_->post([this, group, actor, incarnation] { impl_->plane->groups().leave(group, actor, incarnation); });
 }

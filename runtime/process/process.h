@@ -90,6 +90,7 @@ class Process : public Directory {
   // Of groups of actors (group_client.h); answers and news come on the control thread.
   std::uint64_t new_group();
   void join_group(GroupJoinRequest request, GroupJoined joined, GroupBroken broken);
+  void post_to_group(GroupPostRequest request, GroupPosted posted);
   void leave_group(std::uint64_t group, ActorId actor, std::uint32_t incarnation);
 
   void resolve(ActorId actor, std::uint32_t after, Lane& lane) override;

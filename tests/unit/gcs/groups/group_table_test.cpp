@@ -15,6 +15,7 @@ struct GroupTableTest : ::testing::Test {
   std::vector<ActorId> members{{1}, {2}, {3}, {4}};
   std::map<RequestId, GroupFormed> formed;
   std::map<RequestId, Error> failed;
+  std::map<RequestId, GroupPosts> posted;
   std::vector<GroupBroken> broken;
 
   void take(GroupActions actions) {
@@ -23,6 +24,8 @@ struct GroupTableTest : ::testing::Test {
         EXPECT_EQ(formed.count(reply->request) + failed.count(reply->request), 0u) << "answered twice";
         if (auto* good = std::get_if<GroupFormed>(&reply->answer))
           formed[reply->request] = *good;
+        else if (auto* shown = std::get_if<GroupPosts>(&reply->answer))
+          posted[reply->request] = *shown;
         else
           failed[reply->request] = std::get<Error>(reply->answer);
       } else {
@@ -35,7 +38,7 @@ struct GroupTableTest : ::testing::Test {
     join.request = next++;
     join.group = 7;
     join.members = members;
-    join.rank = {{actor}, incarnation, {100 + actor}, {actor % 2}, "address of " + std::to_string(actor)};
+    join.rank = {{actor}, incarnation, {100 + actor}, {actor % 2}};
     join.after = after;
     join.reform = after > 0;
     join.patience = 500;
@@ -70,7 +73,7 @@ TEST_F(GroupTableTest, FormsWhenAllHaveJoinedWithRanksByNode) {
   for (const auto& rank : formed.at(1).ranks) order.push_back(rank.actor.value);
   EXPECT_EQ(order, (std::vector<std::uint64_t>{1, 3, 2, 4}));  // node 1, then node 0
   EXPECT_EQ(formed.at(4).generation, 1u);
-  EXPECT_EQ(formed.at(2).ranks[1].address, "address of 3");
+  EXPECT_EQ(formed.at(2).ranks[1].process, ProcessId{103});
 }
 
 TEST_F(GroupTableTest, KeepsTheOrderOfMembersWhenAsked) {
@@ -217,6 +220,36 @@ TEST_F(GroupTableTest, IsForgottenWhenAllHaveLeftOrDied) {
   EXPECT_EQ(table.size(), 1u);
   over(4, true);
   EXPECT_EQ(table.size(), 0u);
+}
+
+TEST_F(GroupTableTest, RanksShowEachOtherSomething) {
+  for (std::uint64_t actor : {1, 2, 3, 4}) join(joining(actor));
+  auto post = [&](std::uint32_t rank, std::uint32_t board, bool partial, std::uint64_t generation = 1) {
+    GroupActions out;
+    ProcessId process = rank < 4 ? formed.at(1).ranks[rank].process : ProcessId{1};
+    table.post({next, 7, generation, rank, process, board, "of " + std::to_string(rank), 500, partial}, now,
+               out);
+    take(std::move(out));
+    return next++;
+  };
+  for (std::uint32_t rank : {2, 0, 1}) post(rank, 0, false);
+  EXPECT_TRUE(posted.empty());
+  RequestId last = post(3, 0, false);
+  EXPECT_EQ(posted.size(), 4u);
+  EXPECT_EQ(posted.at(last).by_rank.at(2), "of 2");
+  EXPECT_EQ(posted.count(post(3, 0, false)), 1u);  // its answer got lost
+  EXPECT_EQ(failed.count(post(9, 0, false)), 1u);
+  EXPECT_EQ(failed.count(post(1, 0, false, 2)), 1u);
+  EXPECT_EQ(failed.count(post(1, 99, false)), 1u);
+  // Too late, or broken: an error that names ranks, or what is there.
+  RequestId late = post(1, 1, false), partly = post(2, 1, true);
+  pass(500);
+  EXPECT_NE(failed.at(late).message.find("rank 0, rank 3 of the group"), std::string::npos);
+  EXPECT_EQ(posted.at(partly).by_rank.size(), 2u);
+  RequestId broke = post(1, 2, false), known = post(2, 2, true);
+  over(3, true);
+  EXPECT_EQ(failed.at(broke).kind, ErrorKind::actor_died);
+  EXPECT_EQ(posted.at(known).by_rank.size(), 2u);
 }
 
 // Whatever happens in whatever order: each join is answered once, and nothing is left in the end.
