@@ -32,10 +32,17 @@ class OutArchive : public cereal::OutputArchive<OutArchive, cereal::AllowEmptyCl
   Writer& to_;
 };
 
+template <class T>
+void decode(Reader& from, T& value);
+
 class InArchive : public cereal::InputArchive<InArchive, cereal::AllowEmptyClassElision> {
  public:
   explicit InArchive(Reader& from) : InputArchive(this), from_(from) {}
   void bytes(void* data, std::size_t size) { from_.read(data, size); }
+  template <class T>
+  void number(T& value) {
+    decode(from_, value);
+  }
   std::size_t remaining() const { return from_.remaining(); }
 
  private:
@@ -75,9 +82,19 @@ void encode(Writer& to, const T& value) {
   }
 }
 
+// A byte that is no bool must not become one.
+inline void read_bool(Reader& from, bool& value) {
+  std::uint8_t byte = 0;
+  from.read(&byte, 1);
+  if (byte > 1) throw DecodeError("a message has a byte that is no bool where one belongs");
+  value = byte != 0;
+}
+
 template <class T>
 void decode(Reader& from, T& value) {
-  if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
+  if constexpr (std::is_same_v<T, bool>) {
+    read_bool(from, value);
+  } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
     from.read(&value, sizeof value);
   } else {
     InArchive archive(from);
@@ -97,7 +114,9 @@ void CEREAL_SAVE_FUNCTION_NAME(troupe::OutArchive& archive, const T& value) {
 
 template <class T>
 requires std::is_arithmetic_v<T>
-void CEREAL_LOAD_FUNCTION_NAME(troupe::InArchive& archive, T& value) { archive.bytes(&value, sizeof value); }
+void CEREAL_LOAD_FUNCTION_NAME(troupe::InArchive& archive, T& value) {
+  archive.number(value);
+}
 
 template <class T>
 void CEREAL_SERIALIZE_FUNCTION_NAME(troupe::OutArchive& archive, NameValuePair<T>& pair) {
@@ -129,7 +148,12 @@ void CEREAL_SAVE_FUNCTION_NAME(troupe::OutArchive& archive, const BinaryData<T>&
 
 template <class T>
 void CEREAL_LOAD_FUNCTION_NAME(troupe::InArchive& archive, BinaryData<T>& data) {
-  archive.bytes(data.data, static_cast<std::size_t>(data.size));
+  if constexpr (std::is_same_v<std::remove_pointer_t<std::remove_reference_t<T>>, bool>) {
+    auto* bools = static_cast<bool*>(data.data);
+    for (std::uint64_t i = 0; i < data.size; ++i) archive.number(bools[i]);
+  } else {
+    archive.bytes(data.data, static_cast<std::size_t>(data.size));
+  }
 }
 
 template <class Archive, class T>

@@ -215,6 +215,17 @@ TEST(Archive, GarbageThrowsOrDecodesButNeverCrashes) {
   }
 }
 
+TEST(Archive, AByteThatIsNoBoolIsRefused) {
+  std::byte four[16] = {std::byte{4}};
+  bool plain = false;
+  std::optional<int> optional;
+  std::array<bool, 4> several{};
+  Reader first(four), second(four), third(four);
+  EXPECT_THROW(decode(first, plain), DecodeError);
+  EXPECT_THROW(decode(second, optional), DecodeError);
+  EXPECT_THROW(decode(third, several), DecodeError);
+}
+
 TEST(Buffer, GrowsAndTrims) {
   Writer writer;
   std::string text(100'000, 'x');
