@@ -114,9 +114,7 @@ void CEREAL_SAVE_FUNCTION_NAME(troupe::OutArchive& archive, const T& value) {
 
 template <class T>
 requires std::is_arithmetic_v<T>
-void CEREAL_LOAD_FUNCTION_NAME(troupe::InArchive& archive, T& value) {
-  archive.number(value);
-}
+void CEREAL_LOAD_FUNCTION_NAME(troupe::InArchive& archive, T& value) { archive.number(value); }
 
 template <class T>
 void CEREAL_SERIALIZE_FUNCTION_NAME(troupe::OutArchive& archive, NameValuePair<T>& pair) {

@@ -76,7 +76,8 @@ kj::Promise<void> DriverSession::beat() {
       auto answered = [this, alive, number = connection_] {
         if (!alive.expired() && number == connection_) watch_.answered();
       };
-      loop_.spawn("heartbeat", head_->bootstrap().whenResolved().then(kj::mv(answered), [](kj::Exception&&) {}));
+      loop_.spawn("heartbeat",
+                  head_->bootstrap().whenResolved().then(kj::mv(answered), [](kj::Exception&&) {}));
     }
     return beat();
   });
