@@ -10,31 +10,31 @@ std::string ControlStore::check() const {
   std::map<std::pair<JobId, NodeId>, std::uint32_t> leases;
   std::map<NodeId, Resources> used;
   for (const auto& [id, record] : actors_) {
-    std::string who = "actor " + to_string(id) + ": ";
+    auto who = [&] { return "actor " + to_string(id) + ": "; };
     ++counts[static_cast<int>(record.phase)];
     bool running = record.phase == Phase::starting || record.phase == Phase::alive;
-    if (running && !record.node) return who + "runs nowhere";
-    if (running && record.ending) return who + "runs although it was destroyed";
-    if (record.phase == Phase::pending && record.node) return who + "is pending with a lease";
+    if (running && !record.node) return who() + "runs nowhere";
+    if (running && record.ending) return who() + "runs although it was destroyed";
+    if (record.phase == Phase::pending && record.node) return who() + "is pending with a lease";
     bool queued = placement_.waits(id);
     if (queued && (record.node || running || record.phase == Phase::dead))
-      return who + "waits for a second lease";
+      return who() + "waits for a second lease";
     bool backs_off = record.phase == Phase::restarting && record.wake_at != 0;
     bool waits = record.phase == Phase::pending || (record.phase == Phase::restarting && !record.node);
-    if (waits && !queued && !backs_off) return who + "waits for nothing";
-    if (record.infeasible && !queued) return who + "is infeasible but does not wait";
-    if (backs_off && wakes_.count({record.wake_at, id}) == 0) return who + "has lost its alarm";
+    if (waits && !queued && !backs_off) return who() + "waits for nothing";
+    if (record.infeasible && !queued) return who() + "is infeasible but does not wait";
+    if (backs_off && wakes_.count({record.wake_at, id}) == 0) return who() + "has lost its alarm";
     if (record.phase != Phase::dead && !record.spec->name.empty() && named(record.spec->name) != id) {
-      return who + "has lost its name";
+      return who() + "has lost its name";
     }
-    if (record.phase == Phase::dead && !record.children.empty()) return who + "is dead and has children";
+    if (record.phase == Phase::dead && !record.children.empty()) return who() + "is dead and has children";
     if (record.phase != Phase::dead && !record.spec->detached && !record.in_owner.linked)
-      return who + "has no owner";
-    if (record.in_job.linked == (record.phase == Phase::dead && !record.node)) return who + "burial is wrong";
+      return who() + "has no owner";
+    if (record.in_job.linked == (record.phase == Phase::dead && !record.node)) return who() + "burial is wrong";
     if (!record.node) continue;
     const ProcessRecord* process = this->process(record.process);
     if (process == nullptr || process->node != record.node || process->job != record.job) {
-      return who + "its process is not there";
+      return who() + "its process is not there";
     }
     ++live[record.node];
     ++leases[{record.job, record.node}];

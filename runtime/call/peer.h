@@ -49,6 +49,7 @@ class Peer final : private Link::Sink {
   void drop(const std::string& why) { link_->close(why); }  // what it still brings is not listened to
   const Place& place() const { return place_; }             // of a calling peer
   void shutdown(const std::string& why);                    // the lane ends
+  std::string check() const;                                // what is wrong with its table, or nothing
 
   // ---- caller ----
   // False: the link is ending and took nothing; its loss will be told soon, and the call may wait for that.

@@ -119,8 +119,10 @@ class RouteTable {
   void call_ended(Route& route);  // one in flight less
 
   void shutdown(const std::string& why);
+  std::string check() const;  // what is wrong with the tables, or nothing
 
  private:
+  std::string check(const Route& route) const;
   struct LinkEntry {
     Peer* peer = nullptr;
     std::vector<ActorId> waiting;

@@ -54,12 +54,14 @@ class Lane::StopWhenIdle final : public Runnable {
 };
 
 Lane::Lane(LaneOptions options, Directory& directory)
-    : options_(options),
+    : options_(std::move(options)),
+      stepped_(options_.ring != nullptr),
       directory_(directory),
-      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
-      doorbell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      polling_(options.poll),
+      polling_(options_.poll),
       routes_(std::make_unique<RouteTable>(*this)) {
+  if (stepped_) return;
+  epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
+  doorbell_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   epoll_event event{};
   event.events = EPOLLIN | EPOLLET;
   event.data.u64 = kDoorbellKey;
@@ -71,6 +73,7 @@ Lane::~Lane() {
   tasks_.drop_all();
   while (Runnable* item = ready_.pop()) item->discard();
   for (auto& [id, cell] : actors_) cell->release();
+  tasks_.drop_all();  // answers of what ended just now
 }
 
 void Lane::start() {
@@ -90,6 +93,14 @@ void Lane::stop(const std::string& why) {
     else
       stopping_ = true;
   });
+  if (stepped_) {
+    take_baton();
+    current_lane = this;
+    while (!stopping_) turn();
+    current_lane = nullptr;
+    drop_baton();
+    return;
+  }
   kick();
   // The task above runs on the lane's thread; only then do all loops end.
   for (;;) {
@@ -108,6 +119,7 @@ void Lane::stop(const std::string& why) {
 // ---- handing work in ----
 
 void Lane::kick() {
+  if (stepped_) return options_.ring();
   kicks_.fetch_add(1);
   if (light_.load(std::memory_order_relaxed)) futex_wake_all(kicks_);
   std::uint64_t one = 1;
@@ -245,6 +257,7 @@ void Lane::flush() {
 }
 
 bool Lane::due() {
+  if (stepped_) return false;
   constexpr std::uint64_t kTicks = 50'000;  // some 20 µs
   std::uint64_t now = cpu_ticks();
   if (now - looked_ < kTicks) return false;
@@ -286,7 +299,7 @@ void Lane::reap() {
     peers_.erase(at);
     std::erase(busy_, peer.get());
     std::erase(dirty_, peer.get());
-    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer->descriptor(), nullptr);
+    if (!stepped_) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer->descriptor(), nullptr);
     peer->lost();
   }
 }
@@ -338,12 +351,40 @@ bool Lane::sleep(int timeout_ms) {
   take_baton();
   for (int i = 0; i < n; ++i) {
     auto at = peers_.find(events[i].data.u64);
-    if (at == peers_.end()) continue;
-    at->second->on_ready();
-    peer_busy(*at->second);
+    if (at != peers_.end()) on_readiness(*at->second);
   }
   drop_baton();
   return true;
+}
+
+void Lane::on_readiness(Peer& peer) {
+  peer.on_ready();
+  peer_busy(peer);
+}
+
+Lane::Next Lane::step(const std::function<bool(int descriptor)>& ready) {
+  take_baton();
+  current_lane = this;
+  kicked_.store(false);
+  for (auto& [serial, peer] : peers_) {
+    if (ready(peer->descriptor())) on_readiness(*peer);
+  }
+  rings_.store(false, std::memory_order_relaxed);
+  disarm();
+  Next next;
+  next.at_once = turn() || !arm();
+  next.wake = next_wake_ = wake_time(0);
+  current_lane = nullptr;
+  drop_baton();
+  return next;
+}
+
+std::string Lane::check() const {
+  std::string bad = routes_->check();
+  for (auto& [serial, peer] : peers_) {
+    if (bad.empty()) bad = peer->check();
+  }
+  return bad;
 }
 
 bool Lane::poll(const CallState* state) {
@@ -462,10 +503,12 @@ bool Lane::drive_nested(CallState& state, std::int64_t limit) {
 Peer& Lane::add_peer(std::unique_ptr<Peer> peer) {
   Peer& added = *peer;
   added.serial = ++peer_serial_;
-  epoll_event event{};
-  event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
-  event.data.u64 = added.serial;
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, added.descriptor(), &event);
+  if (!stepped_) {
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+    event.data.u64 = added.serial;
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, added.descriptor(), &event);
+  }
   peers_.emplace(added.serial, std::move(peer));
   peer_busy(added);
   return added;

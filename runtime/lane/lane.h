@@ -20,8 +20,10 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -46,6 +48,9 @@ struct LaneOptions {
   bool drivable = false;  // threads that block in get() take it over
   bool hand_off = false;  // a blocked actor lends its lane to a spare thread
   std::chrono::microseconds poll = PollingPolicy::kDefaultBudget;
+  // Makes a lane without threads and descriptors, for simulations: rung where others would wake in epoll, its
+  // owner then calls step().
+  std::function<void()> ring;
 };
 
 class Lane {
@@ -67,6 +72,16 @@ class Lane {
   int index() const { return options_.index; }
   int doorbell() const { return doorbell_.get(); }
   Directory& directory() { return directory_; }
+
+  // One round of a lane that is rung (LaneOptions::ring), as loop() makes them: the links whose descriptor
+  // `ready` names have had an event.
+  struct Next {
+    bool at_once = false;   // there is more to do
+    std::int64_t wake = 0;  // else: steady nanoseconds when to step again without a ring; 0: never
+  };
+  Next step(const std::function<bool(int descriptor)>& ready);
+  // What is wrong with the tables of calls, or nothing; for tests.
+  std::string check() const;
 
   // ---- any thread ----
   void post(LaneTask* task);
@@ -129,7 +144,10 @@ class Lane {
   void kick();                                       // makes a thread that sleeps in epoll look; any thread
   std::int64_t wake_time(std::int64_t limit) const;  // the limit or the first deadline; 0: none
 
+  void on_readiness(Peer& peer);  // of its descriptor
+
   LaneOptions options_;
+  const bool stepped_;
   Directory& directory_;
   UniqueFd epoll_, doorbell_;
   std::mutex baton_;

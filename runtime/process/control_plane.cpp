@@ -51,10 +51,9 @@ class ControlPlane::Client final : public wire::JobClient::Server {
   ControlPlane& plane_;
 };
 
-ControlPlane::ControlPlane(ControlLoop& loop, LinkIdentity self, Token token, Hooks hooks)
+ControlPlane::ControlPlane(Executor& loop, LinkIdentity self, Hooks hooks)
     : loop_(loop),
       self_(std::move(self)),
-      token_(std::move(token)),
       hooks_(std::move(hooks)),
       session_(loop, [this](const Error& why) { give_up(why); }),
       groups_(session_),
@@ -372,7 +371,7 @@ void ControlPlane::forget_if_unused(ActorId actor) {
 // ---- links ----
 
 void ControlPlane::connect(std::shared_ptr<const Place> place, Lane& lane) {
-  tasks_->add(open_link(loop_, *place, self_, token_, lane.doorbell())
+  tasks_->add(hooks_.connect(*place, self_, lane)
                   .then(
                       [place, &lane](kj::Own<std::unique_ptr<Link>> link) {
                         auto shared = std::make_shared<std::unique_ptr<Link>>(std::move(*link));

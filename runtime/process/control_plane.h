@@ -9,8 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/auth/token.h"
-#include "core/control/loop.h"
+#include "core/control/executor.h"
 #include "core/control/rpc.h"
 #include "core/protocol/cluster.capnp.h"
 #include "runtime/process/group_client.h"
@@ -33,9 +32,12 @@ class ControlPlane {
     std::function<void(NodeId)> node_lost;
     std::function<void(ActorId, std::uint32_t)> incarnation_over;
     std::function<void(const ActorNews&)> died;  // an actor spawned here is dead for good
+    // Sets a link up from one of our lanes to a place; link_setup.h in the product.
+    std::function<kj::Promise<kj::Own<std::unique_ptr<Link>>>(const Place&, const LinkIdentity& self, Lane&)>
+        connect;
   };
 
-  ControlPlane(ControlLoop& loop, LinkIdentity self, Token token, Hooks hooks);
+  ControlPlane(Executor& loop, LinkIdentity self, Hooks hooks);
   ~ControlPlane() noexcept(false);
 
   // The job and process number, once the head has given them.
@@ -59,7 +61,6 @@ class ControlPlane {
   GroupClient& groups() { return groups_; }
 
   const LinkIdentity& self() const { return self_; }
-  const Token& token() const { return token_; }
 
  private:
   class Client;
@@ -88,9 +89,8 @@ class ControlPlane {
   void spawn_failed(ActorId actor, const std::string& class_name, const Error& why);
   void forget_if_unused(ActorId actor);
 
-  ControlLoop& loop_;
+  Executor& loop_;
   LinkIdentity self_;
-  Token token_;
   Hooks hooks_;
   HeadSession session_;
   GroupClient groups_;

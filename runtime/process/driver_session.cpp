@@ -41,7 +41,7 @@ kj::Promise<void> DriverSession::try_to_enter(std::shared_ptr<Attempt> attempt) 
 kj::Promise<void> DriverSession::open(kj::Own<RpcConnection> head) {
   auto request = head->bootstrap().castAs<wire::Head>().openJobRequest();
   hooks_.describe(request.initInfo());
-  request.setClient(plane_.client());
+  request.setClient(hooks_.client());
   head_ = kj::mv(head);
   std::uint64_t number = ++connection_;
   std::weak_ptr<int> alive = alive_;

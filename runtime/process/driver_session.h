@@ -25,6 +25,7 @@ class DriverSession {
   struct Hooks {
     std::function<kj::Promise<kj::Own<RpcConnection>>()> connect;  // one attempt to reach a head
     std::function<void(wire::JobInfo::Builder)> describe;
+    std::function<wire::JobClient::Client()> client;  // what the head tells news through: the plane's
     std::function<void(JobId, ProcessId)> opened;  // the first time and after each return
   };
   DriverSession(Executor& loop, ControlPlane& plane, Hooks hooks);

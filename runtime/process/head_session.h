@@ -10,9 +10,10 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "core/base/error.h"
-#include "core/control/loop.h"
+#include "core/control/executor.h"
 #include "core/protocol/cluster.capnp.h"
 
 namespace troupe {
@@ -27,7 +28,7 @@ class HeadSession {
   using Fail = std::function<void(const Error&)>;
 
   // `given_up` runs when no session came for kPatience, or none can come any more.
-  HeadSession(ControlLoop& loop, Fail given_up) : loop_(loop), given_up_(std::move(given_up)) {}
+  HeadSession(Executor& loop, Fail given_up) : loop_(loop), given_up_(std::move(given_up)) {}
   HeadSession(const HeadSession&) = delete;
 
   void use(wire::Session::Client session);
@@ -52,7 +53,7 @@ class HeadSession {
               const kj::Exception& failure);
   void give_up(const Error& why);
 
-  ControlLoop& loop_;
+  Executor& loop_;
   Fail given_up_;
   kj::Maybe<wire::Session::Client> session_;
   std::uint64_t number_ = 0, outage_ = 0, order_ = 0;

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "core/control/loop.h"
+#include "core/control/executor.h"
 #include "runtime/durable/file_journal.h"
 #include "runtime/process/control_plane.h"
 
@@ -20,7 +20,7 @@ class Journals {
   using Done = std::function<void(Result<OpenedJournal>)>;
 
   // `folder`: the node agent's, for journals of the node and for notes of shared ones.
-  Journals(ControlLoop& loop, ControlPlane& plane, std::string folder)
+  Journals(Executor& loop, ControlPlane& plane, std::string folder)
       : loop_(loop), plane_(plane), folder_(std::move(folder)) {}
 
   void open(const Durability& plan, const JournalOwner& owner, Done done);
@@ -28,7 +28,7 @@ class Journals {
  private:
   Result<std::string> prepare(const Durability& plan, const JournalOwner& owner);
 
-  ControlLoop& loop_;
+  Executor& loop_;
   ControlPlane& plane_;
   std::string folder_;
   std::unique_ptr<JournalThread> thread_;  // when the first is opened

@@ -56,7 +56,7 @@ struct ProcessOptions {
   std::chrono::microseconds poll = PollingPolicy::kDefaultBudget;
 };
 
-class Process : public Directory {
+class Process {
  public:
   // The one of this process; an Error of kind invalid_argument is thrown when there is none.
   static Process& get();
@@ -69,7 +69,8 @@ class Process : public Directory {
   // Serves the agent until it ends this process; never returns.
   [[noreturn]] static void run_worker(const WorkerStart& start, const ProcessOptions& options);
 
-  ~Process() override;
+  ~Process();
+  Process(const Process&) = delete;
 
   JobId job() const;
   NodeId node() const;  // 0 in a driver
@@ -93,11 +94,7 @@ class Process : public Directory {
   void post_to_group(GroupPostRequest request, GroupPosted posted);
   void leave_group(std::uint64_t group, ActorId actor, std::uint32_t incarnation);
 
-  void resolve(ActorId actor, std::uint32_t after, Lane& lane) override;
-  void connect(std::shared_ptr<const Place> place, Lane& lane) override;
-  void observed(ActorId actor) override;
-  ProcessId self() const override;
-  Lane* lane_at(std::uint16_t index) override;
+  Lane* lane_at(std::uint16_t index);  // null when there is none
 
  private:
   class Impl;

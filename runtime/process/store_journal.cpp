@@ -53,7 +53,7 @@ bool StoreJournal::is_lost(const Error& why) {
   return why.kind == ErrorKind::cancelled || why.kind == ErrorKind::not_found;
 }
 
-void StoreJournal::open(ControlLoop& loop, ControlPlane& plane, const JournalOwner& owner, Done done) {
+void StoreJournal::open(Executor& loop, ControlPlane& plane, const JournalOwner& owner, Done done) {
   load(std::shared_ptr<StoreJournal>(new StoreJournal(loop, plane, owner)), kLoadTries, std::move(done));
 }
 

@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/control/loop.h"
+#include "core/control/executor.h"
 #include "runtime/durable/journal.h"
 #include "runtime/process/control_plane.h"
 
@@ -18,7 +18,7 @@ namespace troupe {
 class StoreJournal final : public Journal, public std::enable_shared_from_this<StoreJournal> {
  public:
   using Done = std::function<void(Result<OpenedJournal>)>;
-  static void open(ControlLoop& loop, ControlPlane& plane, const JournalOwner& owner, Done done);
+  static void open(Executor& loop, ControlPlane& plane, const JournalOwner& owner, Done done);
 
   void append(Bytes block, std::uint64_t last, std::shared_ptr<JournalListener> listener) override;
   void snapshot(Bytes image, std::uint64_t at, std::shared_ptr<JournalListener> listener) override;
@@ -30,13 +30,13 @@ class StoreJournal final : public Journal, public std::enable_shared_from_this<S
     std::uint64_t last;
     std::shared_ptr<JournalListener> listener;
   };
-  StoreJournal(ControlLoop& loop, ControlPlane& plane, const JournalOwner& owner)
+  StoreJournal(Executor& loop, ControlPlane& plane, const JournalOwner& owner)
       : loop_(loop), plane_(plane), owner_(owner) {}
   static void load(std::shared_ptr<StoreJournal> self, int tries, Done done);
   kj::Promise<void> send(std::shared_ptr<Block> block);
   static bool is_lost(const Error& why);
 
-  ControlLoop& loop_;
+  Executor& loop_;
   ControlPlane& plane_;
   JournalOwner owner_;
   std::vector<std::uint64_t> firsts_;  // of the blocks in the store

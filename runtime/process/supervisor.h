@@ -19,7 +19,7 @@
 
 #include "core/base/error.h"
 #include "core/base/ids.h"
-#include "core/control/loop.h"
+#include "core/control/executor.h"
 #include "runtime/process/actor_failure.h"
 
 namespace troupe {
@@ -37,7 +37,7 @@ class Supervisor {
     std::function<void(ActorId owner, Error)> fail;
   };
 
-  Supervisor(ControlLoop& loop, Hooks hooks) : loop_(loop), hooks_(std::move(hooks)) {}
+  Supervisor(Executor& loop, Hooks hooks) : loop_(loop), hooks_(std::move(hooks)) {}
   Supervisor(const Supervisor&) = delete;
 
   // At the spawn. Not needed for the driver's actors without a handler of their own.
@@ -60,7 +60,7 @@ class Supervisor {
   };
   void escalate(ActorId owner, const ActorFailure& failure, const Error* handler_threw);
 
-  ControlLoop& loop_;
+  Executor& loop_;
   Hooks hooks_;
   std::unordered_map<ActorId, Owned> owned_;
   std::unordered_map<ActorId, FailureHandler> handlers_;

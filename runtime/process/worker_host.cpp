@@ -1,12 +1,5 @@
 #include "runtime/process/worker_host.h"
 
-#include <signal.h>
-#include <unistd.h>
-
-#include <cstdlib>
-
-#include "core/base/log.h"
-#include "core/control/address.h"
 #include "core/control/kj_error.h"
 #include "runtime/call/actor_cell.h"
 #include "runtime/call/peer.h"
@@ -63,75 +56,32 @@ class WorkerHost::Server final : public wire::Worker::Server {
   WorkerHost& host_;
 };
 
-namespace {
-
-[[noreturn]] void end_group() {
-  ::kill(0, SIGKILL);
-  ::_exit(1);
-}
-
-[[noreturn]] void give_up(const std::string& why) {
-  log(Level::error, why);
-  ::_exit(1);
-}
-
-}  // namespace
-
-WorkerHost::WorkerHost(ControlLoop& loop, ControlPlane& plane, Supervisor& supervisor,
-                       std::vector<std::unique_ptr<Lane>>& lanes, const WorkerStart& start)
+WorkerHost::WorkerHost(Executor& loop, Participant& participant, const WorkerStart& start)
     : loop_(loop),
-      plane_(plane),
-      supervisor_(supervisor),
-      lanes_(lanes),
+      plane_(participant.plane()),
+      supervisor_(participant.supervisor()),
+      lanes_(participant.lanes()),
       start_(start),
-      journals_(loop, plane, start.journals) {}
+      journals_(loop, plane_, start.journals) {
+  participant.host_on(this);
+}
 
 WorkerHost::~WorkerHost() noexcept(false) = default;
 
-void WorkerHost::listen() {
-  place_.process = {start_.process};
-  place_.node = {start_.node};
-  place_.host_id = start_.host_id;
-  auto on_peer = [this](kj::Own<SocketStream> stream) {
-    loop_.spawn(
-        "a new link",
-        serve_link(
-            loop_, kj::mv(stream), plane_.self(),
-            [this](std::uint16_t lane) { return lane < lanes_.size() ? lanes_[lane]->doorbell() : -1; },
-            [this](std::uint16_t lane, std::unique_ptr<Link> link) { take_link(lane, std::move(link)); }));
-  };
-  Address address, bound;
-  address.path = start_.socket_dir + "/w" + std::to_string(start_.process);
-  auto socket = listen_on(address, bound);
-  if (!socket) give_up("this worker cannot take links: " + socket.error().message);
-  place_.unix_path = bound.path;
-  unix_ = std::make_unique<Acceptor>(loop_, std::move(*socket), plane_.token(), on_peer);
-  if (start_.tcp_host.empty()) return;
-  Address tcp;
-  tcp.host = start_.tcp_host;
-  auto listening = listen_on(tcp, bound);
-  if (!listening) give_up("this worker cannot take links from other hosts: " + listening.error().message);
-  place_.tcp_host = bound.host;
-  place_.tcp_port = bound.port;
-  place_.pid = ::getpid();
-  tcp_ = std::make_unique<Acceptor>(loop_, std::move(*listening), plane_.token(), on_peer);
-}
-
-void WorkerHost::start() {
-  listen();
-  agent_ = kj::heap<RpcConnection>(kj::heap<SocketStream>(loop_, UniqueFd(start_.channel_fd)));
-  loop_.spawn("channel", agent_->on_disconnect().then([] { end_group(); }));
-  auto host = agent_->bootstrap().castAs<wire::WorkerHost>();
-  auto request = host.registerRequest();
+void WorkerHost::start(Place place, wire::WorkerHost::Client agent,
+                       std::function<void(const std::string& why)> refused) {
+  place_ = std::move(place);
+  auto request = agent.registerRequest();
   request.setWorker(kj::heap<Server>(*this));
   request.setClient(plane_.client());
   write_place(request.initEndpoint(), place_);
   request.setFingerprint(plane_.self().fingerprint);
   plane_.session_lost();  // until the node gives one
-  loop_.spawn("registering", request.send().ignoreResult().catch_([](kj::Exception&& failure) {
-    give_up("the node refused this worker: " + error_of(failure).message);
-  }));
-  host_ = kj::mv(host);
+  loop_.spawn("registering",
+              request.send().ignoreResult().catch_([refused = std::move(refused)](kj::Exception&& failure) {
+                refused("the node refused this worker: " + error_of(failure).message);
+              }));
+  host_ = kj::mv(agent);
 }
 
 // ---- actors ----

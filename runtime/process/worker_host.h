@@ -1,31 +1,29 @@
 // The actors' host in a worker process: serves the agent (wire::Worker), makes and ends actors on the lanes,
-// takes links. Control thread. When the agent's channel ends, the worker kills its own process group: nothing
-// it or its actors started survives.
+// gives them their links. Control thread.
 #pragma once
 
 #include <memory>
 #include <set>
 #include <vector>
 
-#include "core/control/acceptor.h"
+#include "core/control/executor.h"
 #include "core/protocol/cluster.capnp.h"
-#include "runtime/process/control_plane.h"
 #include "runtime/process/journals.h"
+#include "runtime/process/participant.h"
 #include "runtime/worker/worker_start.h"
 
 namespace troupe {
 
 class ActorCell;
-class Supervisor;
 
 class WorkerHost {
  public:
-  WorkerHost(ControlLoop& loop, ControlPlane& plane, Supervisor& supervisor,
-             std::vector<std::unique_ptr<Lane>>& lanes, const WorkerStart& start);
+  WorkerHost(Executor& loop, Participant& participant, const WorkerStart& start);
   ~WorkerHost() noexcept(false);
 
-  // Listens, registers with the agent, serves. Failures end the process with a message.
-  void start();
+  // Registers with the agent and serves it. `place`: where callers connect to. `refused`: it would not have us.
+  void start(Place place, wire::WorkerHost::Client agent, std::function<void(const std::string& why)> refused);
+  void take_link(std::uint16_t lane, std::unique_ptr<Link> link);
 
   Lane* lane_of(ActorId actor) const;  // null when it is not hosted here
   // Ends the actor, as after a failure of its own.
@@ -33,7 +31,6 @@ class WorkerHost {
 
  private:
   class Server;
-  void listen();
   struct Making;
   void place(wire::Placement::Reader placement);
   void make(std::shared_ptr<Making> making);
@@ -43,7 +40,6 @@ class WorkerHost {
   void report_failed(ActorId actor, std::uint32_t incarnation, const Error& error);
   void report_later();
   void send_reports();
-  void take_link(std::uint16_t lane, std::unique_ptr<Link> link);
 
   struct Report {
     ActorId actor;
@@ -52,15 +48,13 @@ class WorkerHost {
     std::shared_ptr<const Error> failure;
   };
 
-  ControlLoop& loop_;
+  Executor& loop_;
   ControlPlane& plane_;
   Supervisor& supervisor_;
   std::vector<std::unique_ptr<Lane>>& lanes_;
   WorkerStart start_;
   Place place_;
-  kj::Own<RpcConnection> agent_;
   kj::Maybe<wire::WorkerHost::Client> host_;
-  std::unique_ptr<Acceptor> unix_, tcp_;
   std::vector<Report> reports_;
   bool report_posted_ = false;
   std::size_t next_lane_ = 0;

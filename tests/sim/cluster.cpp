@@ -14,7 +14,9 @@ struct Cluster::Admin final : kj::TaskSet::ErrorHandler {
 };
 
 Cluster::Cluster(World& world, std::string folder)
-    : world_(world), folder_(std::move(folder)), workers_(world) {}
+    : world_(world), folder_(std::move(folder)), workers_(world) {
+  register_sim_classes();
+}
 
 Cluster::~Cluster() noexcept(false) {
   drivers_.clear();
@@ -84,10 +86,10 @@ Node* Cluster::node(const std::string& name) {
   return at == nodes_.end() ? nullptr : at->second.get();
 }
 
-Driver& Cluster::add_driver(const std::string& name) {
+Driver& Cluster::add_driver(const std::string& name, const std::string& host, bool handles) {
   auto& driver = drivers_[name];
   if (!driver) {
-    driver = std::make_unique<Driver>(*this, name);
+    driver = std::make_unique<Driver>(*this, name, host.empty() ? name : host, handles);
     driver->start();
   }
   return *driver;
@@ -148,6 +150,11 @@ bool Cluster::step(Micros limit) {
     node->rot();
   }
   std::erase_if(admins_, [](const auto& one) { return one->done; });
+  // Those whose failures nobody dealt with.
+  std::erase_if(drivers_, [this](const auto& one) {
+    if (one.second->over()) world_.note(one.first + " ends for a failure");
+    return one.second->over();
+  });
   ++steps_;
   for (auto& one : heads_) {
     // An old one may not know yet that its word no longer counts.

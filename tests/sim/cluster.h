@@ -40,7 +40,8 @@ class Cluster {
   Node* node(const std::string& name);
   std::map<std::string, std::unique_ptr<Node>>& nodes() { return nodes_; }
 
-  Driver& add_driver(const std::string& name);
+  // On a host of its own, or on a node's.
+  Driver& add_driver(const std::string& name, const std::string& host = "", bool handles = true);
   Driver* driver(const std::string& name);
   void end_driver(const std::string& name, bool silent);
   std::map<std::string, std::unique_ptr<Driver>>& drivers() { return drivers_; }

@@ -46,7 +46,6 @@ TEST(Coverage, EachPathIsReachedOften) {
                            "starter fails",
                            "starter dies early",
                            "worker hangs",
-                           "report repeated",
                            "request fails: unavailable",
                            "request fails: not found",
                            "did: worker crashes",
@@ -62,26 +61,51 @@ TEST(Coverage, EachPathIsReachedOften) {
                            "did: admin removes a node",
                            "did: connection of a node cut",
                            "did: connection of a driver cut",
-                           "did: light actor fails"}) {
+                           "did: light actor fails",
+                           "did: nodes partitioned",
+                           "did: driver and node partitioned",
+                           "did: links between machines cut",
+                           "did: cancel a call",
+                           "did: drop a handle",
+                           "news: node lost",
+                           "link in a machine",
+                           "link between machines",
+                           "link accepted",
+                           "call: one way",
+                           "call: with a reply",
+                           "call: by an actor",
+                           "call: with retries",
+                           "call: with a deadline",
+                           "call runs",
+                           "call runs again",
+                           "call ends: value",
+                           "call ends: actor error",
+                           "call ends: actor died",
+                           "call ends: deadline exceeded",
+                           "call ends: cancelled",
+                           "call ends: unavailable",
+                           "call ends: infeasible",
+                           "call ends: cycle",
+                           "failure told",
+                           "failure heard",
+                           "program ends for a failure"}) {
     auto at = reached().find(what);
     EXPECT_GE(at == reached().end() ? 0 : at->second, 5u) << what;
   }
 }
 
-// Points of the links (runtime/call) and of real workers are reached by other tests.
-TEST(Coverage, EachFaultPointOfTheControlPlaneIsReached) {
+// Those of real workers' files and journals are reached by other tests.
+TEST(Coverage, EachFaultPointFires) {
   (void)reached();
   std::size_t points = 0;
-  std::uint64_t fired = 0;
   for (FaultPoint* point : FaultPoints::all()) {
     std::string name = point->name();
-    if (name.rfind("head.", 0) != 0 && name.rfind("agent.", 0) != 0) continue;
+    if (name.rfind("head.", 0) != 0 && name.rfind("agent.", 0) != 0 && name.rfind("link.", 0) != 0) continue;
     ++points;
     EXPECT_GT(point->reached(), 100u) << name;
-    fired += point->fired();
+    EXPECT_GT(point->fired(), 0u) << name;
   }
-  EXPECT_GE(points, 18u);
-  EXPECT_GT(fired, 50u);
+  EXPECT_GE(points, 21u);
 }
 
 }  // namespace

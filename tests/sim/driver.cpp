@@ -2,115 +2,88 @@
 
 #include "core/control/kj_error.h"
 #include "tests/sim/cluster.h"
+#include "tests/sim/news.h"
 
 namespace troupe::sim {
 namespace {
 
-constexpr Micros kRetry = 150 * kMilli;
-
 gcs::Phase phase_of(wire::ActorPhase phase) { return static_cast<gcs::Phase>(phase); }
+
+Program::Options options_of(const std::string& name, const std::string& host) {
+  Program::Options options;
+  options.name = name;
+  options.host = host;
+  options.host_id = "host-" + host;
+  options.drivable = true;
+  return options;
+}
 
 }  // namespace
 
-class Driver::Client final : public wire::JobClient::Server {
- public:
-  explicit Client(Driver& driver) : driver_(driver), alive_(driver.alive_) {}
-  kj::Promise<void> changed(ChangedContext context) override {
-    if (!alive_.expired()) driver_.changed(context.getParams().getStates());
-    return kj::READY_NOW;
-  }
-  kj::Promise<void> output(OutputContext) override { return kj::READY_NOW; }
-  kj::Promise<void> nodeLost(NodeLostContext) override { return kj::READY_NOW; }
-
- private:
-  Driver& driver_;
-  std::weak_ptr<int> alive_;
-};
-
-Driver::Driver(Cluster& cluster, std::string name)
+Driver::Driver(Cluster& cluster, std::string name, std::string host, bool handles)
     : cluster_(cluster),
       world_(cluster.world()),
-      name_(std::move(name)),
       pid_(world_.new_pid()),
-      process_(world_.time, [](const std::string&) {}),
-      tasks_(kj::heap<kj::TaskSet>(static_cast<kj::TaskSet::ErrorHandler&>(*this))) {}
+      program_(world_, options_of(name, host),
+               [this](const Error&) {
+                 over_ = true;
+                 world_.calls.failure_ends(program_.number());
+               }),
+      reach_(program_.process(), program_.participant().plane(),
+             {[this] { return find_head(); },
+              [this](wire::JobInfo::Builder info) {
+                const LinkIdentity& self = program_.participant().identity();
+                info.setJob(self.job.value);
+                info.setName(program_.options().name.c_str());
+                info.setExecutable(("/bin/" + program_.options().name).c_str());
+                info.setFingerprint(self.fingerprint);
+                info.setHostId(self.host_id.c_str());
+                info.setPid(static_cast<std::int32_t>(pid_));
+                world_.reach(self.job ? "driver comes back" : "driver enters");
+              },
+              [this] { return overheard(program_, true, program_.participant().plane().client()); },
+              [this](JobId job, ProcessId process) { program_.participant().identify(job, process); }}),
+      tasks_(kj::heap<kj::TaskSet>(static_cast<kj::TaskSet::ErrorHandler&>(*this))) {
+  if (!handles) return;
+  program_.participant().on_failure({}, [this](const ActorFailure& failure) {
+    world_.calls.failure_heard(program_.number(), failure.actor);
+  });
+}
 
 Driver::~Driver() noexcept(false) {
-  world_.network.dies(&process_, silent_);
-  alive_.reset();
-  session_ = nullptr;
+  program_.die(silent_);
   tasks_ = nullptr;
-  client_ = nullptr;
 }
 
 void Driver::taskFailed(kj::Exception&&) {}
 
-void Driver::later(Micros delay, std::function<void()> what) {
-  world_.time.after(delay, [alive = std::weak_ptr<int>(alive_), what = std::move(what)] {
-    if (!alive.expired()) what();
-  });
-}
+void Driver::start() { enter(); }
 
-void Driver::start() { connect(); }
-
-void Driver::connect() {
-  if (over_ || connecting_ || session_ != nullptr) return;
-  Head* head = cluster_.reachable_head(name_);
-  if (head == nullptr) return later(kRetry, [this] { connect(); });
-  connecting_ = true;
-  client_ = nullptr;
-  auto ends = world_.network.connect({name_, &process_}, {head->host(), &head->process()});
+kj::Promise<kj::Own<RpcConnection>> Driver::find_head() {
+  Head* head = cluster_.reachable_head(host());
+  if (head == nullptr) return kj_exception(Error(ErrorKind::unavailable, "no head can be reached"));
+  auto ends = world_.network.connect({host(), &program_.process()}, {head->host(), &head->process()});
   head->accept(kj::mv(ends.second));
-  stream_ = kj::mv(ends.first);
-  client_ = kj::heap<capnp::TwoPartyClient>(*stream_);
-  std::uint64_t connection = ++connection_;
-  auto request = client_->bootstrap().castAs<wire::Head>().openJobRequest();
-  auto info = request.initInfo();
-  info.setJob(job_.value);
-  info.setName(name_.c_str());
-  info.setExecutable("/bin/" + name_);
-  info.setFingerprint(1);
-  info.setHostId("host-" + name_);
-  info.setPid(static_cast<std::int32_t>(pid_));
-  request.setClient(kj::heap<Client>(*this));
-  tasks_->add(client_->onDisconnect().then(
-      [this, connection] { later(0, [this, connection] { lost(connection); }); }));
-  tasks_->add(request.send().then(
-      [this](capnp::Response<wire::Head::OpenJobResults>&& answer) {
-        connecting_ = false;
-        world_.reach(job_ ? "driver comes back" : "job opened");
-        job_ = {answer.getJob()};
-        process_number_ = answer.getProcess();
-        session_ = answer.getSession();
-        world_.note(name_ + " has job " + to_string(job_));
-        world_.judge.job_acknowledged(job_);
-      },
-      [this, connection](kj::Exception&& failure) {
-        connecting_ = false;
-        Error why = error_of(failure);
-        world_.note(name_ + " cannot open its job: " + why.message);
-        if (why.kind == ErrorKind::not_found) over_ = true;
-        later(kRetry, [this, connection] { lost(connection); });
-      }));
+  return kj::heap<RpcConnection>(kj::mv(ends.first), nullptr, false);
 }
 
-void Driver::lost(std::uint64_t connection) {
-  if (connection != connection_) return;
-  session_ = nullptr;
-  connecting_ = false;
-  ++connection_;
-  connect();
-}
-
-void Driver::changed(capnp::List<wire::ActorState>::Reader states) {
-  for (auto state : states) {
-    ActorId actor{state.getActor()};
-    world_.note(name_ + " hears " + to_string(actor) + "/" + std::to_string(state.getIncarnation()) + " " +
-                to_string(phase_of(state.getPhase())) + (state.getInfeasible() ? " (infeasible)" : ""));
-    world_.reach(std::string("news: ") +
-                 (state.getInfeasible() ? "infeasible" : to_string(phase_of(state.getPhase()))));
-    world_.judge.told(name_, actor, phase_of(state.getPhase()), state.getIncarnation());
-  }
+// As Process does.
+void Driver::enter() {
+  program_.process().spawn(
+      "entering", reach_.enter()
+                      .then(
+                          [this]() -> kj::Promise<void> {
+                            world_.reach("job opened");
+                            world_.note(name() + " has job " + to_string(job()));
+                            world_.judge.job_acknowledged(job());
+                            return kj::READY_NOW;
+                          },
+                          [this](kj::Exception&& failure) -> kj::Promise<void> {
+                            world_.note(name() + " cannot open its job: " + error_of(failure).message);
+                            return program_.process().timer().afterDelay(DriverSession::kRetry).then([this] {
+                              enter();
+                            });
+                          }));
 }
 
 template <class T, class F>
@@ -128,16 +101,17 @@ void Driver::ask(kj::Promise<T> promise, F&& then) {
 }
 
 bool Driver::spawn(const std::vector<Wish>& wishes) {
-  KJ_IF_MAYBE (session, session_) {
-    auto request = session->spawnRequest();
+  KJ_IF_MAYBE (open, session()) {
+    auto request = open->spawnRequest();
     auto list = request.initActors(static_cast<unsigned>(wishes.size()));
     std::vector<ActorId> ids;
     for (unsigned i = 0; i < list.size(); ++i) {
-      ActorId id = actor_of({process_number_}, ++spawned_);
+      ActorId id = raw_actor(program_.participant().self(), ++spawned_);
       wishes[i].write(list[i], id, {});
       ids.push_back(id);
       actors_.push_back(id);
-      world_.note(name_ + " spawns " + to_string(id) +
+      world_.actors.push_back(id);
+      world_.note(name() + " spawns " + to_string(id) +
                   (wishes[i].name.empty() ? "" : " as " + wishes[i].name));
     }
     ask(kj::Promise<capnp::Response<wire::Session::SpawnResults>>(request.send()),
@@ -146,7 +120,7 @@ bool Driver::spawn(const std::vector<Wish>& wishes) {
           for (unsigned i = 0; i < spawned.size(); ++i) {
             ActorId got{spawned[i].getActor()};
             if (spawned[i].hasFailure()) {
-              world_.note(name_ + " may not spawn " + to_string(ids[i]));
+              world_.note(name() + " may not spawn " + to_string(ids[i]));
               world_.reach("spawn refused");
               continue;
             }
@@ -163,9 +137,9 @@ bool Driver::spawn(const std::vector<Wish>& wishes) {
 
 bool Driver::resolve() {
   if (actors_.empty()) return false;
-  KJ_IF_MAYBE (session, session_) {
+  KJ_IF_MAYBE (open, session()) {
     ActorId actor = actors_[world_.random.below(actors_.size())];
-    auto request = session->resolveRequest();
+    auto request = open->resolveRequest();
     request.setActor(actor.value);
     request.setAfter(static_cast<std::uint32_t>(world_.random.below(3)));
     ask(kj::Promise<capnp::Response<wire::Session::ResolveResults>>(request.send()),
@@ -173,7 +147,7 @@ bool Driver::resolve() {
           auto state = answer.getState();
           world_.reach("resolved");
           if (acknowledged_.count(actor) > 0)
-            world_.judge.told(name_ + "'s questions", actor, phase_of(state.getPhase()),
+            world_.judge.told(name() + "'s questions", actor, phase_of(state.getPhase()),
                               state.getIncarnation());
         });
     return true;
@@ -182,14 +156,14 @@ bool Driver::resolve() {
 }
 
 bool Driver::find(const std::string& name) {
-  KJ_IF_MAYBE (session, session_) {
-    auto request = session->findRequest();
+  KJ_IF_MAYBE (open, session()) {
+    auto request = open->findRequest();
     request.setName(name.c_str());
     ask(kj::Promise<capnp::Response<wire::Session::FindResults>>(request.send()),
         [this](capnp::Response<wire::Session::FindResults>&& answer) {
           auto state = answer.getState();
           world_.reach("found");
-          world_.judge.told(name_ + "'s questions", {state.getActor()}, phase_of(state.getPhase()),
+          world_.judge.told(this->name() + "'s questions", {state.getActor()}, phase_of(state.getPhase()),
                             state.getIncarnation());
         });
     return true;
@@ -202,11 +176,11 @@ bool Driver::kill_one(bool no_restart) {
 }
 
 bool Driver::kill(ActorId actor, bool no_restart) {
-  KJ_IF_MAYBE (session, session_) {
-    auto request = session->killRequest();
+  KJ_IF_MAYBE (open, session()) {
+    auto request = open->killRequest();
     request.setActor(actor.value);
     request.setNoRestart(no_restart);
-    world_.note(name_ + " kills " + to_string(actor));
+    world_.note(name() + " kills " + to_string(actor));
     ask(kj::Promise<capnp::Response<wire::Session::KillResults>>(request.send()),
         [this, actor, no_restart](capnp::Response<wire::Session::KillResults>&&) {
           world_.reach("killed");
@@ -218,12 +192,75 @@ bool Driver::kill(ActorId actor, bool no_restart) {
 }
 
 bool Driver::list_nodes() {
-  KJ_IF_MAYBE (session, session_) {
-    ask(kj::Promise<capnp::Response<wire::Session::NodesResults>>(session->nodesRequest().send()),
+  KJ_IF_MAYBE (open, session()) {
+    ask(kj::Promise<capnp::Response<wire::Session::NodesResults>>(open->nodesRequest().send()),
         [this](capnp::Response<wire::Session::NodesResults>&&) { world_.reach("nodes listed"); });
     return true;
   }
   return false;
+}
+
+// ---- by the product's program ----
+
+bool Driver::spawn_by_product(const Wish& wish) {
+  if (!job()) return false;
+  Participant& participant = program_.participant();
+  if (wish.name.empty()) {
+    ActorId actor = participant.spawn(wish.request({}));
+    world_.note(name() + " spawns " + to_string(actor));
+    actors_.push_back(actor);
+    world_.actors.push_back(actor);
+    return true;
+  }
+  ++asking_;
+  participant.spawn_named(wish.request({}), [this, named = wish.name](Result<ActorId> answer) {
+    --asking_;
+    if (!answer) return world_.reach("spawn refused");
+    world_.judge.spawn_acknowledged(*answer);
+    actors_.push_back(*answer);
+    world_.actors.push_back(*answer);
+    names_.emplace_back(named, *answer);
+  });
+  return true;
+}
+
+bool Driver::kill_by_product(ActorId actor, bool no_restart) {
+  if (!job()) return false;
+  ++asking_;
+  program_.participant().kill(actor, no_restart, [this, actor, no_restart](Result<bool> answer) {
+    --asking_;
+    if (answer && no_restart) world_.judge.kill_acknowledged(actor);
+  });
+  return true;
+}
+
+bool Driver::call(const CallPlan& plan, bool posted) {
+  if (!job()) return false;
+  if (posted) {
+    (void)post_call(program_, program_.lane(0), plan);
+    return true;
+  }
+  program_.on_lane(0, [&](Lane& lane) {
+    if (handles_[plan.target]++ == 0) lane.routes().add_handle(lane.routes().of(plan.target));
+    (void)make_call(program_, lane, plan);
+  });
+  return true;
+}
+
+bool Driver::cancel_one() {
+  auto& calls = program_.calls();
+  if (calls.empty()) return false;
+  std::uint64_t first = ~std::uint64_t{0};
+  for (auto& [number, call] : calls) first = std::min(first, number);
+  Ref<SimCall> call = calls.at(first);
+  program_.on_lane(0, [&](Lane&) { cancel_call(*call); });
+  return true;
+}
+
+bool Driver::drop_handle(ActorId actor) {
+  if (handles_.erase(actor) == 0) return false;
+  program_.on_lane(0, [&](Lane& lane) { lane.routes().drop_handle(actor); });
+  return true;
 }
 
 ActorId Driver::named(const std::string& name) const {

@@ -1,19 +1,22 @@
-// A simulated driver: opens a job, asks for things over a real session, hears news, comes back to its job
-// when the connection or the head is lost.
+// A simulated driver: the product's participant and session in a Program. Half of what it asks for goes past
+// the product's process, over the same session, so that the answers can be judged.
 //
 // Owner: Cluster. Thread: the simulation's. Destroying it, at the top of a step, is its process's death.
 #pragma once
 
 #include <capnp/rpc-twoparty.h>
 
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "core/protocol/cluster.capnp.h"
+#include "runtime/process/driver_session.h"
+#include "tests/sim/program.h"
+#include "tests/sim/sim_call.h"
 #include "tests/sim/wishes.h"
-#include "tests/sim/world.h"
 
 namespace troupe::sim {
 
@@ -21,7 +24,8 @@ class Cluster;
 
 class Driver final : private kj::TaskSet::ErrorHandler {
  public:
-  Driver(Cluster& cluster, std::string name);
+  // On that host; `handles`: it has a handler for failures of its actors.
+  Driver(Cluster& cluster, std::string name, std::string host, bool handles);
   ~Driver() noexcept(false);
 
   void start();
@@ -34,43 +38,43 @@ class Driver final : private kj::TaskSet::ErrorHandler {
   bool list_nodes();
   void dies_silently() { silent_ = true; }
 
-  const std::string& name() const { return name_; }
-  JobId job() const { return job_; }
-  bool connected() const { return session_ != nullptr; }
-  bool over() const { return over_; }  // its job has ended
+  // As the product's program does them; false: it has not opened its job yet.
+  bool spawn_by_product(const Wish& wish);
+  bool kill_by_product(ActorId actor, bool no_restart);
+  bool call(const CallPlan& plan, bool posted);
+  bool cancel_one();
+  bool drop_handle(ActorId actor);
+
+  const std::string& name() const { return program_.options().name; }
+  const std::string& host() const { return program_.options().host; }
+  JobId job() { return program_.participant().identity().job; }
+  bool connected() { return session() != nullptr; }
+  bool over() const { return over_; }  // nobody dealt with a failure: it is to end
   std::size_t asking() const { return asking_; }
   const std::vector<ActorId>& actors() const { return actors_; }
   ActorId named(const std::string& name) const;
 
  private:
-  class Client;
-  void connect();
-  void lost(std::uint64_t connection);
-  void changed(capnp::List<wire::ActorState>::Reader states);
+  void enter();
+  kj::Promise<kj::Own<RpcConnection>> find_head();
+  kj::Maybe<wire::Session::Client>& session() { return program_.participant().plane().session(); }
   // Counts a request until it has ended, whichever way.
   template <class T, class F>
   void ask(kj::Promise<T> promise, F&& then);
-  void later(Micros delay, std::function<void()> what);
   void taskFailed(kj::Exception&& failure) override;
 
   Cluster& cluster_;
   World& world_;
-  std::string name_;
   std::uint64_t pid_;
-  SimProcess process_;
-  JobId job_;
-  std::uint64_t process_number_ = 0;
+  Program program_;
+  DriverSession reach_;
   std::uint64_t spawned_ = 0;
-  bool over_ = false, silent_ = false, connecting_ = false;
+  bool over_ = false, silent_ = false;
   std::size_t asking_ = 0;
-  std::uint64_t connection_ = 0;
   std::vector<ActorId> actors_;
   std::set<ActorId> acknowledged_;
   std::vector<std::pair<std::string, ActorId>> names_;
-  kj::Maybe<wire::Session::Client> session_;
-  kj::Own<kj::AsyncIoStream> stream_;
-  kj::Own<capnp::TwoPartyClient> client_;
-  std::shared_ptr<int> alive_ = std::make_shared<int>();
+  std::map<ActorId, int> handles_;
   kj::Own<kj::TaskSet> tasks_;
 };
 

@@ -38,8 +38,16 @@ void Judge::agent_starts(std::uint64_t agent, const Resources& total) { agents_.
 void Judge::agent_gone(std::uint64_t agent) { agents_.erase(agent); }
 
 void Judge::hosting(std::uint64_t key, const Hosted& hosted) {
-  hosted_[key] = hosted;
+  Hosted& kept = hosted_[key] = hosted;
+  auto at = stored_.find(hosted.actor);
+  if (at == stored_.end()) return violation("actor " + to_string(hosted.actor) + " runs, and is not on the disk");
+  kept.resources = at->second.resources;
   check_physical(hosted.agent);
+}
+
+bool Judge::known_dead(ActorId actor) const {
+  auto at = stored_.find(actor);
+  return at != stored_.end() && at->second.dead;
 }
 
 void Judge::hosting_over(std::uint64_t key) { hosted_.erase(key); }
@@ -133,7 +141,12 @@ void Judge::written(const gcs::Write& write) {
       kj::arrayPtr(reinterpret_cast<const kj::byte*>(write.value->data()), write.value->size()));
   capnp::PackedMessageReader message(in);
   auto record = message.getRoot<wire::ActorRecord>();
-  Stored& stored = stored_[id];
+  auto [known, fresh] = stored_.try_emplace(id);
+  Stored& stored = known->second;
+  if (fresh) {
+    for (auto amount : record.getSpec().getOptions().getResources())
+      stored.resources.set_units(amount.getName().cStr(), amount.getUnits());
+  }
   bool dead = record.getPhase() == wire::ActorPhase::DEAD;
   if (stored.dead && !dead) violation(who + " rose from the dead");
   if (record.getIncarnation() < stored.incarnation) violation(who + " went back to an old incarnation");

@@ -39,10 +39,11 @@ class Judge {
   // Reality. An agent brings its resources; a key names one hosting.
   void agent_starts(std::uint64_t agent, const Resources& total);
   void agent_gone(std::uint64_t agent);
-  void hosting(std::uint64_t key, const Hosted& hosted);
+  void hosting(std::uint64_t key, const Hosted& hosted);  // its resources: as the disk has them
   void reported_alive(std::uint64_t key);
   void hosting_over(std::uint64_t key);
   const std::map<std::uint64_t, Hosted>& hosted() const { return hosted_; }
+  bool known_dead(ActorId actor) const;  // by the disk
 
   // What the head has acknowledged or told.
   void spawn_acknowledged(ActorId actor);
@@ -63,7 +64,7 @@ class Judge {
   struct Stored {
     std::uint32_t incarnation = 0;
     bool dead = false;
-    std::string name;
+    Resources resources;
   };
   struct Told {
     std::uint32_t incarnation = 0;

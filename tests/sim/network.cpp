@@ -54,6 +54,7 @@ class Network::Connection : public std::enable_shared_from_this<Connection> {
     size_t taken = 0;
     bool ended = false, reset = false;
     Read* read = nullptr;
+    std::function<void()> on_event;  // of a wire
   };
 
   Connection(Network& network, std::uint64_t number, Endpoint first, Endpoint second)
@@ -72,12 +73,16 @@ class Network::Connection : public std::enable_shared_from_this<Connection> {
   }
 
   kj::Promise<void> write(int side, kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> pieces) {
+    if (sides_[side].reset) return broken("connection reset");
+    put(side, pieces);
+    return kj::READY_NOW;
+  }
+
+  void put(int side, kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> pieces) {
     Side& here = sides_[side];
-    if (here.reset) return broken("connection reset");
-    if (here.mute || here.finished || orphan_) return kj::READY_NOW;
+    if (here.mute || here.finished || here.reset || orphan_) return;
     if (here.outgoing.empty()) network_.dirty_.push_back(weak_from_this());
     for (auto piece : pieces) here.outgoing.insert(here.outgoing.end(), piece.begin(), piece.end());
-    return kj::READY_NOW;
   }
 
   void finish(int side) {
@@ -208,6 +213,7 @@ class Network::Connection : public std::enable_shared_from_this<Connection> {
         here.reset = true;
         break;
     }
+    if (here.on_event) return std::function(here.on_event)();
     Read* read = here.read;
     if (read == nullptr) return;
     if (here.inbox.size() - here.taken >= read->least || here.ended) {
@@ -222,15 +228,16 @@ class Network::Connection : public std::enable_shared_from_this<Connection> {
 
   void note(int side, const Chunk& chunk) {
     ++network_.chunks_;
-    std::string text =
-        sides_[1 - side].at.host + " > " + sides_[side].at.host + " #" + std::to_string(number_);
+    auto line = [&](const auto&... rest) {
+      network_.trace_.add(network_.time_.now(), sides_[1 - side].at.host, " > ", sides_[side].at.host, " #",
+                          number_, rest...);
+    };
     if (chunk.what == What::bytes) {
-      text += " " + std::to_string(chunk.bytes.size()) + " bytes";
+      line(" ", chunk.bytes.size(), " bytes");
       network_.trace_.mix(chunk.bytes.data(), chunk.bytes.size());
     } else {
-      text += chunk.what == What::end ? " end" : " reset";
+      line(chunk.what == What::end ? " end" : " reset");
     }
-    network_.trace_.add(network_.time_.now(), text);
   }
 
   Network& network_;
@@ -266,6 +273,52 @@ class SimStream final : public kj::AsyncIoStream {
   int side_;
 };
 
+}  // namespace
+
+Network::Wire::Wire(std::shared_ptr<Connection> connection, int side)
+    : connection_(std::move(connection)), side_(side) {}
+
+Network::Wire::~Wire() {
+  connection_->sides_[side_].on_event = nullptr;
+  connection_->finish(side_);
+}
+
+void Network::Wire::write(std::span<const std::byte> bytes) {
+  auto piece = kj::arrayPtr(reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size());
+  connection_->put(side_, kj::arrayPtr(&piece, 1));
+}
+
+void Network::Wire::take(std::vector<std::byte>& into) {
+  auto& here = connection_->sides_[side_];
+  const auto* from = reinterpret_cast<const std::byte*>(here.inbox.data());
+  into.insert(into.end(), from + here.taken, from + here.inbox.size());
+  here.inbox.clear();
+  here.taken = 0;
+}
+
+bool Network::Wire::has_bytes() const {
+  auto& here = connection_->sides_[side_];
+  return here.taken < here.inbox.size();
+}
+
+bool Network::Wire::over() const {
+  auto& here = connection_->sides_[side_];
+  return here.ended || here.reset;
+}
+
+void Network::Wire::close() { connection_->finish(side_); }
+
+void Network::Wire::on_event(std::function<void()> what) {
+  connection_->sides_[side_].on_event = std::move(what);
+}
+
+Network::Wires Network::connect_wires(Endpoint first, Endpoint second) {
+  auto connection = make(std::move(first), std::move(second));
+  return {std::make_unique<Wire>(connection, 0), std::make_unique<Wire>(connection, 1)};
+}
+
+namespace {
+
 std::pair<std::string, std::string> path(const std::string& a, const std::string& b) {
   return a < b ? std::pair(a, b) : std::pair(b, a);
 }
@@ -282,9 +335,14 @@ Network::~Network() noexcept(false) {
   }
 }
 
-Network::Ends Network::connect(Endpoint first, Endpoint second) {
+std::shared_ptr<Network::Connection> Network::make(Endpoint first, Endpoint second) {
   auto connection = std::make_shared<Connection>(*this, ++last_, std::move(first), std::move(second));
   connections_.emplace(last_, connection);
+  return connection;
+}
+
+Network::Ends Network::connect(Endpoint first, Endpoint second) {
+  auto connection = make(std::move(first), std::move(second));
   return {kj::heap<SimStream>(connection, 0), kj::heap<SimStream>(connection, 1)};
 }
 

@@ -6,9 +6,11 @@
 
 #include <kj/async-io.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,11 +38,32 @@ class Network {
     kj::Own<kj::AsyncIoStream> first, second;
   };
   class Connection;
+  // An end for those who take bytes without KJ.
+  class Wire {
+   public:
+    Wire(std::shared_ptr<Connection> connection, int side);
+    ~Wire();
+    Wire(const Wire&) = delete;
+    void write(std::span<const std::byte> bytes);
+    void take(std::vector<std::byte>& into);  // appends what has arrived
+    bool has_bytes() const;
+    bool over() const;  // nothing more will arrive
+    void close();       // what was written still leaves
+    void on_event(std::function<void()> what);  // bytes, or the end, have arrived
+
+   private:
+    std::shared_ptr<Connection> connection_;
+    int side_;
+  };
+  struct Wires {
+    std::unique_ptr<Wire> first, second;
+  };
 
   Network(VirtualTime& time, Random& random, Trace& trace, Options options);
   ~Network() noexcept(false);
 
   Ends connect(Endpoint first, Endpoint second);
+  Wires connect_wires(Endpoint first, Endpoint second);
 
   // Between two hosts, both ways; bytes wait and arrive after heal().
   void partition(const std::string& a, const std::string& b);
@@ -60,6 +83,7 @@ class Network {
 
  private:
   friend class Connection;
+  std::shared_ptr<Connection> make(Endpoint first, Endpoint second);
   Micros delay();
   void release_stalled();
 

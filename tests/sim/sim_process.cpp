@@ -13,18 +13,22 @@ SimProcess::SimProcess(VirtualTime& time, OnFailure on_failure)
     : time_(time),
       number_(++time.last_process_),
       on_failure_(std::move(on_failure)),
-      timer_(point(time.now())),
+      timer_(*this),
       tasks_(kj::heap<kj::TaskSet>(static_cast<kj::TaskSet::ErrorHandler&>(*this))) {
   time_.processes_.emplace(number_, this);
 }
 
-SimProcess::~SimProcess() noexcept(false) {
+SimProcess::~SimProcess() noexcept(false) { end(); }
+
+void SimProcess::end() {
   time_.processes_.erase(number_);
+  alive_.reset();
   posted_.clear();
   tasks_ = nullptr;
 }
 
 void SimProcess::post(std::function<void()> work) {
+  if (!alive_) return;
   posted_.push_back(std::move(work));
   if (scheduled_ || frozen_) return;
   scheduled_ = true;
@@ -54,7 +58,7 @@ void SimProcess::run_posted() {
 void SimProcess::thaw() {
   if (!frozen_) return;
   frozen_ = false;
-  advance();
+  time_.look_at(number_, time_.now());
   if (!posted_.empty() && !scheduled_) {
     scheduled_ = true;
     time_.after(0, [this, alive = std::weak_ptr<int>(alive_)] {
@@ -64,6 +68,7 @@ void SimProcess::thaw() {
 }
 
 void SimProcess::spawn(const char* what, kj::Promise<void> promise) {
+  if (!alive_) return;
   tasks_->add(promise.catch_([this, what](kj::Exception&& failure) {
     if (failure.getType() == kj::Exception::Type::DISCONNECTED) return;
     on_failure_(std::string(what) + " failed: " + error_of(failure).describe());
@@ -72,20 +77,24 @@ void SimProcess::spawn(const char* what, kj::Promise<void> promise) {
 
 void SimProcess::taskFailed(kj::Exception&& failure) { on_failure_(error_of(failure).describe()); }
 
-kj::Maybe<Micros> SimProcess::next_timer() {
-  if (frozen_) return nullptr;
-  return timer_.nextEvent().map([](kj::TimePoint at) -> Micros {
-    std::int64_t nanos = (at - kj::origin<kj::TimePoint>()) / kj::NANOSECONDS;
-    return (nanos + 999) / 1000;
-  });
+SimProcess::Timer::Timer(SimProcess& process) : impl(point(process.time_.now())), process_(process) {}
+
+kj::TimePoint SimProcess::Timer::now() const { return point(process_.time_.now()); }
+
+kj::Promise<void> SimProcess::Timer::atTime(kj::TimePoint time) {
+  std::int64_t nanos = (time - kj::origin<kj::TimePoint>()) / kj::NANOSECONDS;
+  process_.time_.look_at(process_.number_, (nanos + 999) / 1000);
+  return impl.atTime(time);
 }
 
-void SimProcess::advance() {
-  if (frozen_) return;
-  KJ_IF_MAYBE (at, next_timer()) {
-    if (*at <= time_.now()) touch();
-  }
-  timer_.advanceTo(point(time_.now()));
+bool SimProcess::fire_timers() {
+  if (frozen_) return false;
+  kj::TimePoint now = timer_.now();
+  bool due = false;
+  KJ_IF_MAYBE (next, timer_.impl.nextEvent()) { due = *next <= now; }
+  if (due) touch();
+  timer_.impl.advanceTo(now);
+  return due;
 }
 
 }  // namespace troupe::sim

@@ -23,6 +23,9 @@ class SimProcess final : public Executor, private kj::TaskSet::ErrorHandler {
   kj::Timer& timer() override { return timer_; }
   void spawn(const char* what, kj::Promise<void> promise) override;
 
+  // The process is dead: none of its work runs any more.
+  void end();
+
   // As SIGSTOP and SIGCONT.
   void freeze() { frozen_ = true; }
   void thaw();
@@ -34,15 +37,26 @@ class SimProcess final : public Executor, private kj::TaskSet::ErrorHandler {
 
  private:
   friend class VirtualTime;
-  kj::Maybe<Micros> next_timer();
-  void advance();
+  // Tells VirtualTime when to look.
+  class Timer final : public kj::Timer {
+   public:
+    explicit Timer(SimProcess& process);
+    kj::TimePoint now() const override;
+    kj::Promise<void> atTime(kj::TimePoint time) override;
+    kj::Promise<void> afterDelay(kj::Duration delay) override { return atTime(now() + delay); }
+    kj::TimerImpl impl;
+
+   private:
+    SimProcess& process_;
+  };
+  bool fire_timers();  // false: none is due
   void run_posted();
   void taskFailed(kj::Exception&& failure) override;
 
   VirtualTime& time_;
   std::uint64_t number_;
   OnFailure on_failure_;
-  kj::TimerImpl timer_;
+  Timer timer_;
   bool frozen_ = false;
   std::uint64_t activity_ = 0;
   std::deque<std::function<void()>> posted_;

@@ -24,7 +24,9 @@ class Run {
     workload_.set_up();
     history();
     if (going()) settle();
+    if (going()) answer();
     if (going()) end();
+    for (const auto& [what, times] : world_.calls.counts()) world_.reached[what] += times;
     Outcome outcome;
     outcome.violation = world_.judge.verdict();
     outcome.hash = world_.trace.hash();
@@ -93,6 +95,20 @@ class Run {
     if (!there && going()) world_.judge.violation("nodes and head did not find each other again");
   }
 
+  // In calm every call to an actor that lives, or is dead for good, ends, and says what is so.
+  void answer() {
+    workload_.call_everybody();
+    auto settled = [&](ActorId actor) {
+      const gcs::ActorRecord* record = cluster_.head() == nullptr ? nullptr : cluster_.head()->core().actor(actor);
+      return record == nullptr || record->phase == gcs::Phase::alive || record->phase == gcs::Phase::dead;
+    };
+    bool answered = run_until(world_.time.now() + 60 * kSecond,
+                              [&] { return world_.calls.outstanding_if(settled) == 0; });
+    if (!answered && going())
+      world_.judge.violation("calls to settled actors do not end:" + world_.calls.describe_outstanding());
+    if (going()) world_.calls.check_failures(world_.time.now());
+  }
+
   bool all_dead(const gcs::ControlStore& core) {
     using gcs::Phase;
     return core.count(Phase::pending) + core.count(Phase::starting) + core.count(Phase::alive) +
@@ -101,13 +117,14 @@ class Run {
   }
 
   void end() {
+    world_.calls.nothing_more_is_sure();
     for (const auto& [id, job] : cluster_.head()->core().jobs()) cluster_.admin_kill("job:" + to_string(id));
-    bool answered = run_until(world_.time.now() + 30 * kSecond, [&] {
-      std::size_t asking = cluster_.admin_asking();
+    bool answered = run_until(world_.time.now() + 45 * kSecond, [&] {
+      std::size_t asking = cluster_.admin_asking() + world_.calls.outstanding();
       for (auto& [name, driver] : cluster_.drivers()) asking += driver->asking();
       return asking == 0;
     });
-    if (!answered && going()) return world_.judge.violation("requests are still unanswered");
+    if (!answered && going()) return world_.judge.violation("requests or calls are still unanswered:" + world_.calls.describe_outstanding());
     while (!cluster_.drivers().empty()) cluster_.end_driver(cluster_.drivers().begin()->first, false);
     bool clean = run_until(world_.time.now() + 30 * kSecond, [&] {
       Head* head = cluster_.head();

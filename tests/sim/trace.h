@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace troupe::sim {
@@ -18,11 +19,16 @@ class Trace {
  public:
   explicit Trace(bool keep) : keep_(keep) {}
 
-  void add(std::int64_t micros, std::string_view text) {
+  // Parts are texts and numbers; they become a text only when it is wanted.
+  template <class... Parts>
+  void add(std::int64_t micros, const Parts&... parts) {
     hash_ = hash_bytes(hash_, &micros, sizeof micros);
-    hash_ = hash_bytes(hash_, text.data(), text.size());
+    (hash_part(parts), ...);
     ++lines_;
-    if (keep_) kept_.push_back(stamp(micros) + std::string(text));
+    if (!keep_) return;
+    std::string text = stamp(micros);
+    (append(text, parts), ...);
+    kept_.push_back(std::move(text));
   }
   // Bytes that crossed the network; only the hash sees them.
   void mix(const void* data, std::size_t size) { hash_ = hash_bytes(hash_, data, size); }
@@ -32,6 +38,22 @@ class Trace {
   const std::vector<std::string>& kept() const { return kept_; }
 
  private:
+  template <class Part>
+  void hash_part(const Part& part) {
+    if constexpr (std::is_integral_v<Part>) {
+      hash_ = hash_bytes(hash_, &part, sizeof part);
+    } else {
+      std::string_view text(part);
+      hash_ = hash_bytes(hash_, text.data(), text.size());
+    }
+  }
+  template <class Part>
+  static void append(std::string& to, const Part& part) {
+    if constexpr (std::is_integral_v<Part>)
+      to += std::to_string(part);
+    else
+      to += std::string_view(part);
+  }
   static std::string stamp(std::int64_t micros) {
     std::string text = std::to_string(micros % 1'000'000);
     return std::to_string(micros / 1'000'000) + "." + std::string(6 - text.size(), '0') + text + " ";

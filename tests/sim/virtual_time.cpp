@@ -25,36 +25,39 @@ VirtualTime::VirtualTime() : port_(kj::heap<Port>(*this)), loop_(*port_), scope_
 
 VirtualTime::~VirtualTime() noexcept(false) = default;
 
-void VirtualTime::at(Micros time, std::function<void()> what) {
-  due_.push_back({std::max(time, now_), ++order_, std::move(what)});
+void VirtualTime::push(Due due) {
+  due_.push_back(std::move(due));
   std::push_heap(due_.begin(), due_.end());
 }
 
-bool VirtualTime::step(Micros limit) {
-  constexpr Micros kNever = std::int64_t{1} << 61;
-  Micros next = due_.empty() ? kNever : due_.front().time;
-  Micros timer = kNever;
-  for (auto& [id, process] : processes_) timer = std::min(timer, process->next_timer().orDefault(kNever));
-  if (std::min(next, timer) > limit || std::min(next, timer) == kNever) {
-    if (limit < kNever / 4) advance(limit);
-    return false;
-  }
-  if (timer <= next) {
-    advance(timer);
-  } else {
-    advance(next);
-    std::pop_heap(due_.begin(), due_.end());
-    auto what = std::move(due_.back().what);
-    due_.pop_back();
-    what();
-  }
-  settle();
-  return true;
+void VirtualTime::at(Micros time, std::function<void()> what) {
+  push({std::max(time, now_), ++order_, 0, std::move(what)});
 }
 
-void VirtualTime::advance(Micros to) {
-  now_ = std::max(now_, to);
-  for (auto& [id, process] : processes_) process->advance();
+void VirtualTime::look_at(std::uint64_t process, Micros time) {
+  push({std::max(time, now_), ++order_, process, nullptr});
+}
+
+bool VirtualTime::step(Micros limit) {
+  for (;;) {
+    if (due_.empty() || due_.front().time > limit) {
+      constexpr Micros kForEver = std::int64_t{1} << 59;
+      if (limit < kForEver) now_ = std::max(now_, limit);
+      return false;
+    }
+    std::pop_heap(due_.begin(), due_.end());
+    Due due = std::move(due_.back());
+    due_.pop_back();
+    now_ = std::max(now_, due.time);
+    if (due.process == 0) {
+      due.what();
+    } else {
+      auto at = processes_.find(due.process);
+      if (at == processes_.end() || !at->second->fire_timers()) continue;
+    }
+    settle();
+    return true;
+  }
 }
 
 void VirtualTime::settle() {

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 namespace troupe::sim {
@@ -46,12 +47,15 @@ class VirtualTime {
   struct Due {
     Micros time;
     std::uint64_t order;
-    std::function<void()> what;
+    std::uint64_t process;       // not 0: look at that process's timers
+    std::function<void()> what;  // else
     bool operator<(const Due& other) const {  // for a heap with the earliest on top
       return time != other.time ? time > other.time : order > other.order;
     }
   };
-  void advance(Micros to);
+  void push(Due due);
+  // Timers of the process are due then; one that was dropped meanwhile makes no step.
+  void look_at(std::uint64_t process, Micros time);
 
   class Port;
   kj::Own<Port> port_;
@@ -60,7 +64,7 @@ class VirtualTime {
   Micros now_ = 0;
   std::uint64_t order_ = 0;
   std::vector<Due> due_;
-  std::map<std::uint64_t, SimProcess*> processes_;
+  std::unordered_map<std::uint64_t, SimProcess*> processes_;
   std::uint64_t last_process_ = 0;
 };
 

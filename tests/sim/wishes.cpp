@@ -5,6 +5,7 @@ namespace troupe::sim {
 Wish Wish::draw(Random& random) {
   Wish wish;
   wish.light = random.chance(500);
+  wish.crowd = random.chance(250);
   wish.detached = random.chance(80);
   if (random.chance(250)) {
     wish.name = "name-" + std::to_string(random.below(6));
@@ -25,7 +26,7 @@ Wish Wish::draw(Random& random) {
 
 void Wish::write(wire::ActorSpec::Builder to, ActorId actor, ActorId owner) const {
   to.setActor(actor.value);
-  to.setClassName("Counter");
+  to.setClassName(crowd ? "Crowd" : "Counter");
   to.setOwner(owner.value);
   auto options = to.initOptions();
   options.setName(name.c_str());
@@ -43,6 +44,21 @@ void Wish::write(wire::ActorSpec::Builder to, ActorId actor, ActorId owner) cons
     list[i].setName(amounts[i].first.c_str());
     list[i].setUnits(amounts[i].second);
   }
+}
+
+SpawnRequest Wish::request(ActorId owner) const {
+  SpawnRequest request;
+  request.class_name = crowd ? "Crowd" : "Counter";
+  request.owner = owner;
+  request.name = name;
+  request.node = node;
+  request.light = light;
+  request.detached = detached;
+  request.get_or_create = get_or_create;
+  request.max_restarts = restarts;
+  if (cpu > 0) (void)request.resources.set("cpu", cpu);
+  if (gpu > 0) (void)request.resources.set("gpu", gpu);
+  return request;
 }
 
 }  // namespace troupe::sim

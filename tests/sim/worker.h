@@ -1,22 +1,19 @@
-// A simulated worker process: registers with its agent, hosts actors, spawns children, and ends when its
-// channel does, as runtime/process/worker_host does.
+// A simulated worker process: the product's WorkerHost in a Program, and what a real process adds to it: it
+// starts, it registers over its channel, it dies.
 //
 // Owner: Workers. Thread: the simulation's. die() is called at the top of a step, never from inside the loop.
 #pragma once
 
-#include <capnp/rpc-twoparty.h>
-
 #include <functional>
-#include <map>
+#include <memory>
 
 #include "core/control/rpc.h"
-#include "core/protocol/cluster.capnp.h"
 #include "runtime/worker/worker_start.h"
-#include "tests/sim/world.h"
+#include "tests/sim/program.h"
 
 namespace troupe::sim {
 
-class Worker final : private kj::TaskSet::ErrorHandler {
+class Worker final {
  public:
   using OnDeath = std::function<void(int wait_status)>;
 
@@ -25,7 +22,7 @@ class Worker final : private kj::TaskSet::ErrorHandler {
   ~Worker() noexcept(false);
 
   void begin(std::uint64_t fingerprint);  // connects and registers
-  void die(int wait_status);              // once; the object is to be dropped after it
+  void die(int wait_status, bool silent = false);  // once; the object is to be dropped after it
 
   // Things a workload makes it do; false when there is nothing to do them with.
   bool spawn_child();
@@ -39,19 +36,8 @@ class Worker final : private kj::TaskSet::ErrorHandler {
   bool dead() const { return dead_; }
 
  private:
-  class Server;
-  struct Actor {
-    std::uint32_t incarnation;
-    std::uint64_t key;  // of the judge
-    bool alive = false;
-  };
-  void place(wire::Placement::Reader placement);
-  void destroy(std::uint64_t actor, std::uint32_t incarnation);
-  void constructed(std::uint64_t actor, std::uint32_t incarnation);
-  void report_alive(std::uint64_t actor, std::uint32_t incarnation);
-  void report_failed(std::uint64_t actor, std::uint32_t incarnation);
+  ActorId some_actor() const;  // that runs here, or none
   void later(Micros delay, std::function<void()> what);
-  void taskFailed(kj::Exception&& failure) override;
 
   World& world_;
   std::uint64_t pid_, agent_;
@@ -59,15 +45,12 @@ class Worker final : private kj::TaskSet::ErrorHandler {
   std::string host_;
   OnDeath on_death_;
   kj::Maybe<kj::Own<kj::AsyncIoStream>> stream_;
+  std::unique_ptr<Program> program_;
+  std::unique_ptr<WorkerHost> server_;
   kj::Maybe<kj::Own<RpcConnection>> channel_;
-  kj::Maybe<wire::WorkerHost::Client> to_agent_;
-  kj::Maybe<wire::Session::Client> session_;
-  bool registered_ = false;
   bool dead_ = false;
-  std::map<std::uint64_t, Actor> actors_;
   std::uint64_t spawned_ = 0;
   std::shared_ptr<int> alive_ = std::make_shared<int>();
-  kj::Own<kj::TaskSet> tasks_;
 };
 
 }  // namespace troupe::sim

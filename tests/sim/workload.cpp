@@ -1,13 +1,17 @@
 #include "tests/sim/workload.h"
 
+#include <algorithm>
+#include <set>
+
 namespace troupe::sim {
 
 Workload::Workload(Cluster& cluster)
     : cluster_(cluster), world_(cluster.world()), random_(cluster.world().random) {
   list_requests();
+  list_calls();
   list_faults();
   list_repairs();
-  for (const Deed& deed : deeds_) weights_ += deed.weight;
+  for (const Choice& deed : deeds_) weights_ += deed.weight;
 }
 
 void Workload::set_up() {
@@ -27,6 +31,7 @@ void Workload::set_up() {
   chances.store.fails_before = up_to(20);
   chances.store.fails_after = up_to(20);
   chances.store.slow = up_to(20);
+  chances_of_crash_ = up_to(300);
   step_ = random_.between(10, 60) * kMilli;
   cluster_.start_head();
   auto nodes = 1 + random_.below(4);
@@ -38,14 +43,19 @@ void Workload::set_up() {
     world_.time.after(random_.between(0, 500 * kMilli), [&node] { node.start(); });
   }
   auto drivers = 1 + random_.below(2);
-  for (std::uint64_t i = 0; i < drivers; ++i) cluster_.add_driver("d" + std::to_string(++drivers_));
+  for (std::uint64_t i = 0; i < drivers; ++i) add_driver();
+}
+
+void Workload::add_driver() {
+  std::string host = random_.chance(400) ? "n" + std::to_string(1 + random_.below(cluster_.nodes().size())) : "";
+  cluster_.add_driver("d" + std::to_string(++drivers_), host, random_.chance(850));
 }
 
 Micros Workload::pause() { return random_.between(0, 2 * step_); }
 
 void Workload::act() {
   auto at = random_.below(weights_);
-  for (const Deed& deed : deeds_) {
+  for (const Choice& deed : deeds_) {
     if (at >= deed.weight) {
       at -= deed.weight;
       continue;
@@ -84,12 +94,20 @@ void Workload::list_requests() {
         for (auto n = 1 + random_.below(random_.chance(100) ? 20 : 3); n > 0; --n) {
           wishes.push_back(Wish::draw(random_));
         }
-        return driver.spawn(wishes);
+        if (random_.chance(400)) return driver.spawn(wishes);
+        bool done = false;
+        for (const Wish& wish : wishes) done = driver.spawn_by_product(wish);
+        return done;
       }));
   add(10, "resolve", by_driver([](Driver& driver) { return driver.resolve(); }));
   add(6, "find",
       by_driver([this](Driver& driver) { return driver.find("name-" + std::to_string(random_.below(6))); }));
-  add(12, "kill", by_driver([this](Driver& driver) { return driver.kill_one(random_.chance(700)); }));
+  add(12, "kill", by_driver([this](Driver& driver) {
+        bool no_restart = random_.chance(700);
+        if (random_.chance(500)) return driver.kill_one(no_restart);
+        ActorId actor = some_actor(driver);
+        return actor && driver.kill_by_product(actor, no_restart);
+      }));
   add(1, "list nodes", by_driver([](Driver& driver) { return driver.list_nodes(); }));
   add(8, "spawn a child", [this] {
     Worker* worker = cluster_.workers().any();
@@ -97,7 +115,7 @@ void Workload::list_requests() {
   });
   add(2, "driver joins", [this] {
     if (cluster_.drivers().size() >= 3) return false;
-    cluster_.add_driver("d" + std::to_string(++drivers_));
+    add_driver();
     return true;
   });
   add(1, "driver leaves", by_driver([this](Driver& driver) {
@@ -116,6 +134,75 @@ void Workload::list_requests() {
     cluster_.admin_kill("node:" + node->name());
     return true;
   });
+}
+
+ActorId Workload::some_actor(Driver& driver) {
+  // Mostly the youngest of its own, so that calls meet on some actors.
+  const auto& own = driver.actors();
+  if (!own.empty() && random_.chance(850)) return own[own.size() - 1 - random_.below(std::min<std::size_t>(own.size(), 6))];
+  return world_.actors.empty() ? ActorId() : world_.actors[random_.below(world_.actors.size())];
+}
+
+CallPlan Workload::draw_call(Driver& driver) {
+  CallPlan plan;
+  plan.target = some_actor(driver);
+  auto what = random_.below(100);
+  if (what < 45) {
+    plan.deed = Deed::answers;
+  } else if (what < 55) {
+    plan.deed = Deed::throws;
+  } else if (what < 75) {
+    plan.deed = Deed::takes_time;
+    plan.time = random_.chance(100) ? random_.between(500, 3000) * kMilli : random_.between(0, 100 * kMilli);
+  } else if (what < 98 || !random_.chance(chances_of_crash_)) {
+    plan.deed = random_.chance(300) ? Deed::asks_and_blocks : Deed::asks;
+    plan.other = some_actor(driver);
+  } else {
+    plan.deed = Deed::crashes;
+  }
+  plan.one_way = random_.chance(150);
+  if (random_.chance(300)) plan.retries = static_cast<int>(1 + random_.below(3));
+  if (random_.chance(200)) plan.deadline = random_.chance(500) ? random_.between(100, 100 * kMilli) : random_.between(1, 5) * kSecond;
+  return plan;
+}
+
+void Workload::list_calls() {
+  auto add = [&](unsigned weight, const char* name, std::function<bool()> run) {
+    deeds_.push_back({weight, name, std::move(run)});
+  };
+  add(60, "calls", [this] {
+    Driver* driver = some_driver();
+    if (driver == nullptr || driver->actors().empty()) return false;
+    CallPlan plan = draw_call(*driver);
+    bool done = false;
+    for (auto n = 1 + random_.below(random_.chance(50) ? 30 : 5); n > 0; --n) {
+      done = driver->call(plan, random_.chance(150));
+      ActorId same = plan.target;
+      plan = draw_call(*driver);
+      if (random_.chance(700)) plan.target = same;
+    }
+    return done;
+  });
+  add(5, "cancel a call", [this] {
+    Driver* driver = some_driver();
+    return driver != nullptr && driver->cancel_one();
+  });
+  add(4, "drop a handle", [this] {
+    Driver* driver = some_driver();
+    return driver != nullptr && !driver->actors().empty() && driver->drop_handle(some_actor(*driver));
+  });
+}
+
+void Workload::call_everybody() {
+  for (auto& [name, driver] : cluster_.drivers()) {
+    std::set<ActorId> actors(driver->actors().begin(), driver->actors().end());
+    for (ActorId actor : actors) {
+      CallPlan plan;
+      plan.target = actor;
+      plan.sure = true;
+      (void)driver->call(plan, false);
+    }
+  }
 }
 
 void Workload::list_faults() {
@@ -153,13 +240,32 @@ void Workload::list_faults() {
       by_node(running, [this](Node& n) { world_.network.cut(n.name(), "head"); }));
   add(1, "connection of a driver cut", [this] {
     Driver* driver = some_driver();
-    return driver != nullptr && world_.network.cut(driver->name(), "head");
+    return driver != nullptr && world_.network.cut(driver->host(), "head");
   });
   add(1, "driver partitioned", [this] {
     Driver* driver = some_driver();
     if (driver == nullptr) return false;
-    world_.network.partition(driver->name(), "head");
+    world_.network.partition(driver->host(), "head");
     return true;
+  });
+  add(2, "nodes partitioned", [this] {
+    Node* one = some_node([](Node&) { return true; });
+    Node* other = some_node([](Node&) { return true; });
+    if (one == nullptr || one == other) return false;
+    world_.network.partition(one->name(), other->name());
+    return true;
+  });
+  add(2, "driver and node partitioned", [this] {
+    Driver* driver = some_driver();
+    Node* node = some_node([](Node&) { return true; });
+    if (driver == nullptr || node == nullptr || driver->host() == node->name()) return false;
+    world_.network.partition(driver->host(), node->name());
+    return true;
+  });
+  add(2, "links between machines cut", [this] {
+    Driver* driver = some_driver();
+    Node* node = some_node([](Node&) { return true; });
+    return driver != nullptr && node != nullptr && world_.network.cut(driver->host(), node->name());
   });
   add(2, "head dies", [this] {
     if (cluster_.head() == nullptr) return false;

@@ -3,7 +3,10 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
+#include "core/base/clock.h"
+#include "tests/sim/call_judge.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/judge.h"
 #include "tests/sim/network.h"
@@ -12,6 +15,8 @@
 #include "tests/sim/virtual_time.h"
 
 namespace troupe::sim {
+
+class Program;
 
 // How often things go wrong by themselves, per mille of the occasions.
 struct Chances {
@@ -28,11 +33,26 @@ struct Chances {
 
 struct World {
   World(std::uint64_t seed, bool keep_trace, Network::Options network_options)
-      : random(seed), trace(keep_trace), network(time, random, trace, network_options), judge(disk) {
+      : random(seed), trace(keep_trace), network(time, random, trace, network_options), judge(disk),
+        calls(judge) {
     time.on_settled = [this] { network.flush(); };
+    running = this;
+    simulated_steady_ns = [] { return steady_of(running->time.now()); };
+  }
+  ~World() {
+    simulated_steady_ns = nullptr;
+    running = nullptr;
   }
 
+  // What the lanes take for the time; never 0.
+  static std::int64_t steady_of(Micros time) { return (time + kSecond) * 1000; }
+  static Micros micros_of(std::int64_t steady) { return (steady + 999) / 1000 - kSecond; }
+
   void note(const std::string& text) { trace.add(time.now(), text); }
+  template <class... Parts>
+  void note_parts(const Parts&... parts) {
+    trace.add(time.now(), parts...);
+  }
   void reach(const std::string& what) { ++reached[what]; }
   std::uint64_t new_pid() { return ++last_pid; }
 
@@ -42,7 +62,11 @@ struct World {
   Network network;
   Disk disk;
   Judge judge;
+  CallJudge calls;
   Chances chances;
+  std::map<std::uint64_t, Program*> programs;  // that take links, by the number of their process
+  std::vector<ActorId> actors;                 // ever asked for
+  inline static World* running = nullptr;      // one at a time
   std::map<std::string, std::uint64_t> reached;  // what happened, and how often
   // Above every pid the kernel gives out, so that no signal of a mistaken product reaches a real process.
   std::uint64_t last_pid = 10'000'000;

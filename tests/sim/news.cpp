@@ -1,0 +1,89 @@
+#include "tests/sim/news.h"
+
+#include "runtime/process/wire_types.h"
+
+namespace troupe::sim {
+namespace {
+
+class News final : public wire::JobClient::Server {
+ public:
+  News(Program& program, bool owns, wire::JobClient::Client to)
+      : program_(program), alive_(program.alive()), owns_(owns), to_(kj::mv(to)) {}
+
+  kj::Promise<void> changed(ChangedContext context) override {
+    if (alive_.expired()) return kj::READY_NOW;
+    auto states = context.getParams().getStates();
+    for (auto state : states) hear(state);
+    auto request = to_.changedRequest();
+    request.setStates(states);
+    return request.send().ignoreResult();
+  }
+  kj::Promise<void> output(OutputContext) override { return kj::READY_NOW; }
+  kj::Promise<void> nodeLost(NodeLostContext context) override {
+    if (alive_.expired()) return kj::READY_NOW;
+    World& world = program_.world();
+    NodeId node{context.getParams().getNode()};
+    world.reach("news: node lost");
+    world.calls.fenced(program_.number(), node);
+    auto request = to_.nodeLostRequest();
+    request.setNode(node.value);
+    return request.send().ignoreResult();
+  }
+
+ private:
+  void hear(wire::ActorState::Reader state) {
+    World& world = program_.world();
+    ActorId actor{state.getActor()};
+    auto phase = static_cast<gcs::Phase>(state.getPhase());
+    world.note_parts(program_.options().name, " hears ", actor.value, "/", state.getIncarnation(), " ",
+                     to_string(phase), state.getInfeasible() ? " (infeasible)" : "");
+    world.reach(std::string("news: ") + (state.getInfeasible() ? "infeasible" : to_string(phase)));
+    world.judge.told(program_.options().name, actor, phase, state.getIncarnation());
+    bool over = phase == gcs::Phase::dead || phase == gcs::Phase::restarting;
+    if (over) world.calls.fenced(program_.number(), actor, state.getIncarnation());
+    if (!owns_ || phase != gcs::Phase::dead) return;
+    auto news = read_news(state);
+    if (!news.failure || news.failure->kind != ErrorKind::cancelled)
+      world.calls.failure_told(program_.number(), actor, world.time.now());
+  }
+
+  Program& program_;
+  std::weak_ptr<int> alive_;
+  bool owns_;
+  wire::JobClient::Client to_;
+};
+
+class Agent final : public wire::WorkerHost::Server {
+ public:
+  Agent(Program& program, wire::WorkerHost::Client to) : program_(program), to_(kj::mv(to)) {}
+  kj::Promise<void> register_(RegisterContext context) override {
+    auto params = context.getParams();
+    auto request = to_.registerRequest();
+    request.setWorker(params.getWorker());
+    request.setClient(overheard(program_, false, params.getClient()));
+    request.setEndpoint(params.getEndpoint());
+    request.setFingerprint(params.getFingerprint());
+    return request.send().ignoreResult();
+  }
+  kj::Promise<void> report(ReportContext context) override {
+    auto request = to_.reportRequest();
+    request.setEvents(context.getParams().getEvents());
+    return request.send().ignoreResult();
+  }
+
+ private:
+  Program& program_;
+  wire::WorkerHost::Client to_;
+};
+
+}  // namespace
+
+wire::JobClient::Client overheard(Program& program, bool owns, wire::JobClient::Client to) {
+  return kj::heap<News>(program, owns, kj::mv(to));
+}
+
+wire::WorkerHost::Client overheard(Program& program, wire::WorkerHost::Client agent) {
+  return kj::heap<Agent>(program, kj::mv(agent));
+}
+
+}  // namespace troupe::sim
