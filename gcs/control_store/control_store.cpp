@@ -21,6 +21,7 @@ void ControlStore::apply(Event event, Time now, Actions& out) {
   now_ = std::max(now_, now);
   std::visit([&](auto& e) { on(e, out); }, event);
   doom_the_doomed(out);
+  last_told_ = {};
   settle(out);
   trim(out);
 }

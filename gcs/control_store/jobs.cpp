@@ -40,6 +40,8 @@ void ControlStore::on(JobEnd& e, Actions& out) {
     reply(e.request, Error(ErrorKind::not_found, "no job " + to_string(e.job)), 0, out);
     return;
   }
+  // A driver that goes by itself does not listen any more; one whose job is killed waits for what it called.
+  if (e.request != 0) last_told_ = jobs_.at(e.job).driver;
   end_job(e.job, e.reason, out);
   // Asked for by name, the job takes its detached actors along; a driver that goes leaves them.
   if (e.request != 0) {

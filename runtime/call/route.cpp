@@ -339,6 +339,7 @@ void RouteTable::open_link(Route& route, const ActorNews& news) {
     return;
   }
   route.state = Route::linking;
+  entry.node = place->node;
   entry.waiting.push_back(route.actor);
   if (entry.waiting.size() == 1) lane_.directory().connect(place, lane_);
 }
@@ -348,6 +349,10 @@ void RouteTable::linked(const Place& place, Result<std::unique_ptr<Link>> link) 
   if (at == links_.end()) return;
   auto actors = std::move(at->second.waiting);
   at->second.waiting.clear();
+  if (link && at->second.fenced) {
+    (*link)->close("its node was declared lost");
+    link = Error(ErrorKind::unavailable, "its node was declared lost");
+  }
   if (link) {
     Peer& peer = lane_.add_peer(Peer::calling(lane_, std::move(*link), place));
     at->second.peer = &peer;
@@ -477,7 +482,11 @@ void RouteTable::link_lost(Peer& peer, const std::string& reason) {
 
 void RouteTable::node_lost(NodeId node) {
   for (auto& [key, entry] : links_) {
-    if (entry.peer == nullptr || entry.peer->place().node != node) continue;
+    if (entry.node != node) continue;
+    if (entry.peer == nullptr) {
+      entry.fenced = true;
+      continue;
+    }
     entry.peer->drop("node " + to_string(node) + " was declared lost");
     lane_.peer_busy(*entry.peer);  // the next turn takes it out
   }

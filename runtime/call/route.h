@@ -125,6 +125,8 @@ class RouteTable {
   std::string check(const Route& route) const;
   struct LinkEntry {
     Peer* peer = nullptr;
+    NodeId node;
+    bool fenced = false;  // the node was lost before the link was there
     std::vector<ActorId> waiting;
   };
   using PlaceKey = std::pair<ProcessId, std::uint16_t>;

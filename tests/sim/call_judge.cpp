@@ -148,6 +148,7 @@ void CallJudge::hosted(ActorId actor, std::uint32_t incarnation, NodeId node) {
 }
 
 void CallJudge::failure_told(std::uint64_t program, ActorId actor, std::int64_t now) {
+  if (disowned_.count(actor) > 0) return;
   ++counts_["failure told"];
   if (heard_.count({program, actor}) == 0) failures_.emplace(std::pair(program, actor), now);
 }

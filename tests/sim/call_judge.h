@@ -58,6 +58,7 @@ class CallJudge {
 
   // An actor of that process's code is dead for good and was not told to end: somebody there must hear of it.
   void failure_told(std::uint64_t program, ActorId actor, std::int64_t now);
+  void disowned(ActorId actor) { disowned_.insert(actor); }  // its failure concerns nobody
   void failure_heard(std::uint64_t program, ActorId actor);  // by a handler or a caller
   void failure_ends(std::uint64_t program);                  // the program ends for it
   void check_failures(std::int64_t now);
@@ -94,6 +95,7 @@ class CallJudge {
   std::map<std::pair<std::uint64_t, ActorId>, std::int64_t> failures_;  // since when
   std::set<std::pair<std::uint64_t, ActorId>> heard_;                   // before the head told
   std::map<std::string, std::uint64_t> counts_;
+  std::set<ActorId> disowned_;
   bool sure_over_ = false;
 };
 

@@ -208,13 +208,16 @@ bool Driver::spawn_by_product(const Wish& wish) {
   if (wish.name.empty()) {
     ActorId actor = participant.spawn(wish.request({}));
     world_.note(name() + " spawns " + to_string(actor));
+    if (wish.detached) world_.calls.disowned(actor);
     actors_.push_back(actor);
     world_.actors.push_back(actor);
     return true;
   }
   ++asking_;
-  participant.spawn_named(wish.request({}), [this, named = wish.name](Result<ActorId> answer) {
+  participant.spawn_named(wish.request({}), [this, named = wish.name, detached = wish.detached](
+                                                 Result<ActorId> answer) {
     --asking_;
+    if (answer && detached) world_.calls.disowned(*answer);
     if (!answer) return world_.reach("spawn refused");
     world_.judge.spawn_acknowledged(*answer);
     actors_.push_back(*answer);

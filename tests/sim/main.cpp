@@ -17,6 +17,7 @@ constexpr const char* kUsage =
     "       --seeds 7        runs one seed\n"
     "       --trace          prints each step, also of seeds that hold\n"
     "       --counts         prints what was reached, and how often\n"
+    "       --survey         goes on after a violation, and prints no traces\n"
     "       --for SECONDS    stops after that time\n";
 
 void print_trace(const Outcome& outcome) {
@@ -27,7 +28,7 @@ void print_trace(const Outcome& outcome) {
 
 int main(int argc, char** argv) {
   std::uint64_t first = 1, last = 0;
-  bool trace = false, counts = false;
+  bool trace = false, counts = false, survey = false;
   double limit = 0;
   for (int i = 1; i < argc; ++i) {
     std::string word = argv[i];
@@ -42,6 +43,8 @@ int main(int argc, char** argv) {
       trace = true;
     } else if (word == "--counts") {
       counts = true;
+    } else if (word == "--survey") {
+      survey = true;
     } else {
       std::fputs(kUsage, word == "--help" ? stdout : stderr);
       return word == "--help" ? 0 : 2;
@@ -56,11 +59,15 @@ int main(int argc, char** argv) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
   std::map<std::string, std::uint64_t> reached;
-  std::uint64_t done = 0, steps = 0;
+  std::uint64_t done = 0, steps = 0, violations = 0;
   double simulated = 0;
   for (std::uint64_t seed = first; seed <= last; ++seed) {
     Outcome outcome = troupe::sim::run_seed({.seed = seed, .keep_trace = trace});
-    if (outcome.violation) {
+    if (outcome.violation && survey) {
+      std::printf("seed %llu: VIOLATION: %s\n", static_cast<unsigned long long>(seed),
+                  outcome.violation->c_str());
+      ++violations;
+    } else if (outcome.violation) {
       // Once more, for its trace.
       if (!trace) outcome = troupe::sim::run_seed({.seed = seed, .keep_trace = true});
       print_trace(outcome);
@@ -87,8 +94,8 @@ int main(int argc, char** argv) {
     }
   }
   double took = elapsed();
-  std::printf("sim: ok, %llu seeds in %.1f s (%.1f/s), %llu steps, %.0f s simulated, 0 violations\n",
-              static_cast<unsigned long long>(done), took, static_cast<double>(done) / took,
-              static_cast<unsigned long long>(steps), simulated);
-  return 0;
+  std::printf("sim: %s, %llu seeds in %.1f s (%.1f/s), %llu steps, %.0f s simulated, %llu violations\n",
+              violations == 0 ? "ok" : "failed", static_cast<unsigned long long>(done), took, static_cast<double>(done) / took,
+              static_cast<unsigned long long>(steps), simulated, static_cast<unsigned long long>(violations));
+  return violations == 0 ? 0 : 1;
 }

@@ -35,7 +35,7 @@ class News final : public wire::JobClient::Server {
     World& world = program_.world();
     ActorId actor{state.getActor()};
     auto phase = static_cast<gcs::Phase>(state.getPhase());
-    world.note_parts(program_.options().name, " hears ", actor.value, "/", state.getIncarnation(), " ",
+    world.note_parts(program_.options().name, " hears ", to_string(actor), "/", state.getIncarnation(), " ",
                      to_string(phase), state.getInfeasible() ? " (infeasible)" : "");
     world.reach(std::string("news: ") + (state.getInfeasible() ? "infeasible" : to_string(phase)));
     world.judge.told(program_.options().name, actor, phase, state.getIncarnation());

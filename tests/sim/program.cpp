@@ -59,6 +59,7 @@ Program::Program(World& world, Options options, std::function<void(const Error&)
   outside.fail = std::move(fail);
   participant_.start(process_, self, std::move(outside));
   if (options_.process) world_.programs[options_.process.value] = this;
+  for (std::size_t i = 0; i < rungs_.size(); ++i) ring(i);
 }
 
 Program::~Program() noexcept(false) { die(false); }

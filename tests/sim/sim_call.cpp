@@ -40,7 +40,7 @@ class SimInvocation final : public Invocation {
     run.link = peer != nullptr ? peer->serial : 0;
     run.alone = cell->table().concurrency == 1;
     run_ = world().calls.begins(run);
-    world().note_parts("call ", arguments_.call, " runs in actor ", who.id.value, "/", who.incarnation);
+    world().note_parts("call ", arguments_.call, " runs in actor ", to_string(who.id), "/", who.incarnation);
     switch (arguments_.deed) {
       case Deed::answers:
         return finish();
@@ -129,6 +129,7 @@ Invocation* decode(Reader& from) {
 void* construct(Reader&) {
   World& w = world();
   Program& program = *Program::current();
+  if (program.dead()) throw std::runtime_error("killed");
   const ActorIdentity& who = current().cell->identity();
   auto actor = std::make_unique<SimActor>();
   actor->key = w.new_pid();
@@ -196,7 +197,7 @@ Prepared prepare(Program& program, Lane& lane, const CallPlan& plan) {
   out.request.retries = plan.retries;
   if (plan.deadline != 0) out.request.deadline = World::steady_of(made.deadline);
   if (!plan.one_way) out.state = Ref<SimCall>::adopt(new SimCall(lane, program, out.arguments.call));
-  w.note_parts(program.options().name, " calls actor ", plan.target.value, ": call ", out.arguments.call);
+  w.note_parts(program.options().name, " calls ", to_string(plan.target), ": call ", out.arguments.call);
   return out;
 }
 

@@ -194,7 +194,10 @@ void Workload::list_calls() {
 }
 
 void Workload::call_everybody() {
+  const auto& jobs = cluster_.head()->core().jobs();
   for (auto& [name, driver] : cluster_.drivers()) {
+    auto job = jobs.find(driver->job());
+    if (job == jobs.end() || job->second.ended) continue;
     std::set<ActorId> actors(driver->actors().begin(), driver->actors().end());
     for (ActorId actor : actors) {
       CallPlan plan;

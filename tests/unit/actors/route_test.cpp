@@ -113,6 +113,21 @@ TEST_P(RouteTest, OnlyTheLinkBroke) {
   EXPECT_EQ((zoo.call<&Zoo::legs>().get()), 4);
 }
 
+TEST_P(RouteTest, ALinkToANodeThatWasLostMeanwhileIsNotUsed) {
+  World world(options(2));
+  ActorId id = world.spawn<Zoo>(0);
+  world.refuse_connect = [&world]() -> Result<void> {
+    if (world.connects == 1) world.driver().routes().node_lost(NodeId());  // on the driver's lane
+    return {};
+  };
+  Caller<Zoo> zoo(world.driver(), id);
+  auto legs = zoo.call<&Zoo::legs>();
+  while (world.connects == 0) std::this_thread::yield();
+  world.place(id, 2, kZoo, 1);
+  EXPECT_EQ(legs.get(), 4);
+  EXPECT_EQ(world.connects, 2);
+}
+
 TEST_P(RouteTest, TheDeadTellWhy) {
   World world(options());
   OpenAtEnd open_at_end;
