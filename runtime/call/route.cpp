@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "runtime/call/actor_cell.h"
 #include "runtime/call/class_table.h"
@@ -458,11 +459,13 @@ void RouteTable::link_lost(Peer& peer, const std::string& reason) {
     else
       ++at;
   }
+  std::set<ActorId> left_behind;
   for (auto& [call, state] : peer.take_in_flight()) {
     Route& route = of(state->in_flight.target);
     --route.in_flight;
     route.broke = reason;
     cut_off(route, std::move(state));
+    if (route.peer != &peer) left_behind.insert(route.actor);
   }
   std::vector<ActorId> affected;
   for (auto& [actor, route] : routes_) {
@@ -477,6 +480,21 @@ void RouteTable::link_lost(Peer& peer, const std::string& reason) {
       ask(route);
     else
       forget_if_unused(route);
+  }
+  // Their routes have gone on to a later incarnation, or are about to: the one that these calls were made to has
+  // ended, and nobody will ask about it again.
+  for (ActorId actor : left_behind) {
+    Route& route = *routes_.at(actor);
+    if (route.state == Route::asking) continue;
+    if (route.state == Route::unknown) {
+      if (!route.waiting.empty() || !route.orphans.empty()) ask(route);
+      continue;
+    }
+    fail_orphans(route, true, route.death.get());
+    if (route.state == Route::dead)
+      fail_waiting(route, died_error(route.actor, route.incarnation, route.death.get()));
+    else if (route.state != Route::linking)
+      send_waiting(route);
   }
 }
 

@@ -1,9 +1,34 @@
 #include "tests/sim/news.h"
 
+#include <capnp/serialize-packed.h>
+#include <kj/io.h>
+
+#include "core/protocol/store.capnp.h"
 #include "runtime/process/wire_types.h"
 
 namespace troupe::sim {
 namespace {
+
+bool lost_on_disk(World& world, NodeId node) {
+  const auto& table = world.disk.table(gcs::StoreTable::nodes);
+  auto at = table.find(std::to_string(node.value));
+  if (at == table.end()) return true;
+  const std::string& bytes = at->second;
+  kj::ArrayInputStream in(kj::arrayPtr(reinterpret_cast<const kj::byte*>(bytes.data()), bytes.size()));
+  capnp::PackedMessageReader message(in);
+  return !message.getRoot<wire::NodeRecord>().getAlive();
+}
+
+// A head tells of a lost node at once. When it dies before that is on the disk, the node comes back, and what
+// runs there was never fenced.
+void fence_once_durable(World& world, std::uint64_t program, NodeId node, int looks) {
+  constexpr int kMostLooks = 500;
+  if (lost_on_disk(world, node)) return world.calls.fenced(program, node);
+  if (looks == kMostLooks) return;
+  world.time.after(10 * kMilli, [&world, program, node, looks] {
+    fence_once_durable(world, program, node, looks + 1);
+  });
+}
 
 class News final : public wire::JobClient::Server {
  public:
@@ -24,7 +49,7 @@ class News final : public wire::JobClient::Server {
     World& world = program_.world();
     NodeId node{context.getParams().getNode()};
     world.reach("news: node lost");
-    world.calls.fenced(program_.number(), node);
+    fence_once_durable(world, program_.number(), node, 0);
     auto request = to_.nodeLostRequest();
     request.setNode(node.value);
     return request.send().ignoreResult();

@@ -104,8 +104,15 @@ class Run {
     };
     bool answered = run_until(world_.time.now() + 60 * kSecond,
                               [&] { return world_.calls.outstanding_if(settled) == 0; });
-    if (!answered && going())
-      world_.judge.violation("calls to settled actors do not end:" + world_.calls.describe_outstanding());
+    if (!answered && going()) {
+      std::string text = "calls to settled actors do not end:" + world_.calls.describe_outstanding() + "; settled:";
+      (void)world_.calls.outstanding_if([&](ActorId actor) {
+        const gcs::ActorRecord* record = cluster_.head()->core().actor(actor);
+        if (settled(actor)) text += " " + to_string(actor) + (record == nullptr ? " unknown" : std::string(" ") + to_string(record->phase));
+        return false;
+      });
+      world_.judge.violation(text);
+    }
     if (going()) world_.calls.check_failures(world_.time.now());
   }
 
