@@ -410,9 +410,13 @@ void RouteTable::cut_off(Route& route, Ref<CallState> state) {
 
 void RouteTable::incarnation_over(ActorId actor, std::uint32_t incarnation) {
   auto at = routes_.find(actor);
-  if (at == routes_.end() || at->second->state != Route::open || at->second->incarnation > incarnation)
-    return;
+  if (at == routes_.end() || at->second->incarnation > incarnation) return;
   Route& route = *at->second;
+  if (route.state == Route::linking) {  // nothing has been sent to it
+    route.ended = std::max(route.ended, route.incarnation);
+    ask(route);
+  }
+  if (route.state != Route::open) return;
   ++route.handles;  // replies must not take the route with them
   Peer& peer = *route.peer;
   while (peer.receive(kFramesPerRead) > 0) {

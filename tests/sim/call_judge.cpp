@@ -117,7 +117,9 @@ std::uint64_t CallJudge::begins(const Run& run) {
   int& busy = busy_[run.object];
   if (++busy > 1 && run.alone) violation(call, "its actor runs another call at the same time");
   Handle handle{call.program, call.lane, call.target};
-  if (call.runs == 1) {
+  // One-way calls that lie in the mailbox outlive the link they came over; calls that were cut off behind them
+  // are sent again.
+  if (call.runs == 1 && !call.one_way) {
     std::uint64_t& before = first_runs_[{handle, run.object}];
     if (call.sequence < before) violation(call, "it runs after one that its handle made later");
     before = std::max(before, call.sequence);

@@ -85,7 +85,7 @@ TEST(Coverage, EachPathIsReachedOften) {
                            "call ends: cancelled",
                            "call ends: unavailable",
                            "call ends: infeasible",
-                           "call ends: cycle",
+                           "call ends: cycle of calls",
                            "failure told",
                            "failure heard",
                            "program ends for a failure"}) {

@@ -128,6 +128,23 @@ TEST_P(RouteTest, ALinkToANodeThatWasLostMeanwhileIsNotUsed) {
   EXPECT_EQ(world.connects, 2);
 }
 
+TEST_P(RouteTest, AnIncarnationThatEndsWhileItsLinkIsMadeIsNotCalled) {
+  World world(options(2));
+  ActorId id = world.spawn<Zoo>(0);
+  world.refuse_connect = [&world, id]() -> Result<void> {
+    if (world.connects > 1) return {};
+    // On the driver's lane, before the link is there.
+    world.driver().post_function([&world, id] { world.driver().routes().incarnation_over(id, 1); });
+    return {};
+  };
+  Caller<Zoo> zoo(world.driver(), id);
+  auto legs = zoo.call<&Zoo::legs>();
+  while (world.connects == 0) std::this_thread::yield();
+  world.place(id, 2, kZoo, 1);
+  EXPECT_EQ(legs.get(), 4);
+  EXPECT_EQ(world.connects, 2);
+}
+
 TEST_P(RouteTest, TheDeadTellWhy) {
   World world(options());
   OpenAtEnd open_at_end;
