@@ -218,7 +218,8 @@ void ControlStore::send_place(const ActorRecord& record, Actions& out) {
 
 void ControlStore::announce(ActorRecord& record, Actions& out) {
   ProcessId session = spawner_of(record.spec->actor);
-  if (processes_.count(session) != 0 || session == last_told_) out.push_back({record.written, Notify{session, state_of(record)}});
+  if (processes_.count(session) != 0 || session == last_told_)
+    out.push_back({record.written, Notify{session, state_of(record)}});
   auto at = waiters_.find(record.spec->actor);
   if (at == waiters_.end()) return;
   std::erase_if(at->second, [&](const Waiter& waiter) {

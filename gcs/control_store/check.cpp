@@ -30,7 +30,8 @@ std::string ControlStore::check() const {
     if (record.phase == Phase::dead && !record.children.empty()) return who() + "is dead and has children";
     if (record.phase != Phase::dead && !record.spec->detached && !record.in_owner.linked)
       return who() + "has no owner";
-    if (record.in_job.linked == (record.phase == Phase::dead && !record.node)) return who() + "burial is wrong";
+    if (record.in_job.linked == (record.phase == Phase::dead && !record.node))
+      return who() + "burial is wrong";
     if (!record.node) continue;
     const ProcessRecord* process = this->process(record.process);
     if (process == nullptr || process->node != record.node || process->job != record.job) {

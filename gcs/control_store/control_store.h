@@ -155,7 +155,8 @@ class ControlStore {
   std::set<Time> deadlines_;                  // of awaited nodes and jobs
   std::vector<Doomed> doomed_;
   std::vector<IncarnationOver> over_;
-  ProcessId last_told_;  // of a driver that hears how its actors end, though its job has ended with this event
+  ProcessId
+      last_told_;  // of a driver that hears how its actors end, though its job has ended with this event
   std::deque<ActorId> dead_actors_;
   std::deque<JobId> dead_jobs_;
   std::deque<NodeId> dead_nodes_;

@@ -257,8 +257,8 @@ void HeadState::written(Turn turn, std::vector<Key> keys, Result<void> result) {
       carry_out(std::move(action));
     } else if (reply != nullptr) {
       // Of a head that was replaced, its successor may still do it: "cancelled" would tell that nobody will.
-      refuse(std::move(*reply), store_.fenced() ? Error(ErrorKind::unavailable, result.error().message)
-                                                : result.error());
+      refuse(std::move(*reply),
+             store_.fenced() ? Error(ErrorKind::unavailable, result.error().message) : result.error());
     } else {
       action.after = turn_;  // an obligation: with the next batch that is durable
       kept.push_back(std::move(action));

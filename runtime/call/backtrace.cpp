@@ -13,7 +13,10 @@ constexpr std::size_t kMostLines = 16;
 constexpr std::size_t kMostCached = 4096;
 
 // Between the throw and the actor's code: skipped. Below it, from where its method is called: the end.
-bool is_throwing(const std::string& function) { return function.find("__cxa_throw") != function.npos; }
+bool is_throwing(const std::string& function) {
+  return function.find("__cxa_throw") != function.npos ||
+         function.find("__interceptor_") != function.npos;  // a sanitizer's
+}
 bool is_calling(const std::string& file) {
   return file.find("/troupe/detail/method.h") != file.npos ||
          file.find("/runtime/call/actor_cell.cpp") != file.npos || file.find("/troupe/task.h") != file.npos ||

@@ -1,5 +1,5 @@
-// What must hold in the tables of calls between two turns: no call is both ended and outstanding, and each that
-// is outstanding has something that will end it. For tests; nothing here is on the way of a call.
+// What must hold in the tables of calls between two turns: no call is both ended and outstanding, and each
+// that is outstanding has something that will end it. For tests; nothing here is on the way of a call.
 #include "runtime/call/call_state.h"
 #include "runtime/call/peer.h"
 #include "runtime/call/route.h"
@@ -15,7 +15,9 @@ std::string Peer::check() const {
     if (slot.state->in_flight.peer != this) return "a call in flight does not know its link";
     if (slot.route == nullptr || slot.route->in_flight == 0) return "a call in flight without a route";
   }
-  if (held != in_flight_) return "a link counts " + std::to_string(in_flight_) + " calls in flight, and holds " + std::to_string(held);
+  if (held != in_flight_)
+    return "a link counts " + std::to_string(in_flight_) + " calls in flight, and holds " +
+           std::to_string(held);
   if (!link_->closed() && in_flight_ > 0 && !listed) return "a link with calls in flight is not read";
   return {};
 }

@@ -485,8 +485,8 @@ void RouteTable::link_lost(Peer& peer, const std::string& reason) {
     else
       forget_if_unused(route);
   }
-  // Their routes have gone on to a later incarnation, or are about to: the one that these calls were made to has
-  // ended, and nobody will ask about it again.
+  // Their routes have gone on to a later incarnation, or are about to: the one that these calls were made to
+  // has ended, and nobody will ask about it again.
   for (ActorId actor : left_behind) {
     Route& route = *routes_.at(actor);
     if (route.state == Route::asking) continue;

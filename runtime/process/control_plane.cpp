@@ -37,7 +37,7 @@ class ControlPlane::Client final : public wire::JobClient::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> nodeLost(NodeLostContext context) override {
-    plane_.hooks_.node_lost({context.getParams().getNode()});
+    plane_.lost({context.getParams().getNode()});
     return kj::READY_NOW;
   }
   kj::Promise<void> groupBroken(GroupBrokenContext context) override {
@@ -95,8 +95,22 @@ void ControlPlane::drop_links_to_lost_nodes() {
     for (const NodeSummary& node : *answer) {
       if (!node.lost) lost.erase(node.id);
     }
-    for (NodeId node : lost) hooks_.node_lost(node);
+    for (NodeId node : lost) this->lost(node);
   });
+}
+
+// What was known of actors there is of the past, though the head's news of how they ended may come later.
+void ControlPlane::lost(NodeId node) {
+  lost_.insert(node);
+  if (lost_.size() > kMostLost) lost_.erase(lost_.begin());
+  for (auto& [actor, known] : known_) {
+    if (is_lost(known.news)) known.news.phase = Phase::restarting;
+  }
+  hooks_.node_lost(node);
+}
+
+bool ControlPlane::is_lost(const ActorNews& news) const {
+  return news.phase == Phase::alive && news.place && lost_.count(news.place->node) > 0;
 }
 
 void ControlPlane::give_up(const Error& why) {
@@ -332,6 +346,11 @@ void ControlPlane::changed(ActorNews news) {
   Known& known = at->second;
   // News may cross answers on the way: what is older than what we know is dropped.
   if (news.incarnation < known.news.incarnation && news.phase != Phase::dead) return;
+  if (is_lost(news)) {
+    // It was on its way when the node was lost.
+    if (!known.ours && !known.waiters.empty() && !known.asked) ask(actor, known);
+    return;
+  }
   if (known.ours && news.infeasible && !known.news.infeasible && news.failure) {
     log(Level::warning,
         "actor " + to_string(actor) + " (" + news.class_name + ") waits: " + news.failure->message);

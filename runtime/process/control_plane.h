@@ -24,6 +24,7 @@ class ControlPlane {
   // How long a lane waits for the head's word on calls whose link broke: longer than a silent node or a dead
   // head takes to be noticed.
   static constexpr int kVerdictMs = 4'000;
+  static constexpr std::size_t kMostLost = 4096;
   static constexpr std::size_t kSpawnsPerCall = 2048;
   static constexpr std::size_t kSpawnBytesPerCall = 8 << 20;
 
@@ -84,6 +85,8 @@ class ControlPlane {
   void ask_failed(ActorId actor, std::uint32_t after, const Error& why);
   void give_up(const Error& why);
   void drop_links_to_lost_nodes();
+  void lost(NodeId node);
+  bool is_lost(const ActorNews& news) const;
   kj::Promise<void> send_spawns(wire::Session::Client& session, const std::vector<SpawnRequest>& part);
   static bool answers(const ActorNews& news, std::uint32_t after);
   void spawn_failed(ActorId actor, const std::string& class_name, const Error& why);
@@ -96,7 +99,8 @@ class ControlPlane {
   GroupClient groups_;
   std::unordered_map<ActorId, Known> known_;
   std::map<std::pair<ProcessId, std::uint16_t>, std::weak_ptr<const Place>>
-      places_;  // one copy for all actors there
+      places_;             // one copy for all actors there
+  std::set<NodeId> lost_;  // the last kMostLost
   std::uint64_t waiter_number_ = 0;
   kj::Own<kj::TaskSet::ErrorHandler> on_failure_;
   kj::Own<kj::TaskSet> tasks_;

@@ -26,7 +26,7 @@ class DriverSession {
     std::function<kj::Promise<kj::Own<RpcConnection>>()> connect;  // one attempt to reach a head
     std::function<void(wire::JobInfo::Builder)> describe;
     std::function<wire::JobClient::Client()> client;  // what the head tells news through: the plane's
-    std::function<void(JobId, ProcessId)> opened;  // the first time and after each return
+    std::function<void(JobId, ProcessId)> opened;     // the first time and after each return
   };
   DriverSession(Executor& loop, ControlPlane& plane, Hooks hooks);
   DriverSession(const DriverSession&) = delete;

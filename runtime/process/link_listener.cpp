@@ -13,11 +13,12 @@ Result<Place> LinkListener::listen(const WorkerStart& start) {
   place.host_id = start.host_id;
   place.pid = ::getpid();
   auto on_peer = [this](kj::Own<SocketStream> stream) {
-    loop_.spawn("a new link",
-                serve_link(
-                    loop_, kj::mv(stream), self_,
-                    [this](std::uint16_t lane) { return lane < lanes_.size() ? lanes_[lane]->doorbell() : -1; },
-                    on_link_));
+    loop_.spawn("a new link", serve_link(
+                                  loop_, kj::mv(stream), self_,
+                                  [this](std::uint16_t lane) {
+                                    return lane < lanes_.size() ? lanes_[lane]->doorbell() : -1;
+                                  },
+                                  on_link_));
   };
   Address address, bound;
   address.path = start.socket_dir + "/w" + std::to_string(start.process);

@@ -1,5 +1,5 @@
-// Where a worker takes links: a Unix socket for callers on its machine and, if it is to be reached from others, a
-// TCP port of the kernel's choice.
+// Where a worker takes links: a Unix socket for callers on its machine and, if it is to be reached from
+// others, a TCP port of the kernel's choice.
 //
 // Owner: Process. Thread: the control thread. Errors: those of listen_on.
 #pragma once

@@ -184,10 +184,10 @@ void Participant::on_failure(ActorId owner, FailureHandler handler) {
 std::uint64_t Participant::new_group() { return next_number(groups_).value; }
 
 void Participant::join_group(GroupJoinRequest request, GroupJoined joined, GroupBroken broken) {
-  post([this, request = std::move(request), joined = std::move(joined),
-        broken = std::move(broken)]() mutable {
-    plane_->groups().join(std::move(request), std::move(joined), std::move(broken));
-  });
+  post(
+      [this, request = std::move(request), joined = std::move(joined), broken = std::move(broken)]() mutable {
+        plane_->groups().join(std::move(request), std::move(joined), std::move(broken));
+      });
 }
 
 void Participant::post_to_group(GroupPostRequest request, GroupPosted posted) {

@@ -2,8 +2,8 @@
 // others. Knows neither threads nor sockets, so that a simulated process is one as well.
 //
 // Owner: Process, or a simulated process. Thread: the control thread, but for the members that say "any".
-// Lifetime: lanes are added before start and stopped before stop; what is posted after stop is dropped, though
-// the executor still runs it.
+// Lifetime: lanes are added before start and stopped before stop; what is posted after stop is dropped,
+// though the executor still runs it.
 #pragma once
 
 #include <atomic>

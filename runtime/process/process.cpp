@@ -142,8 +142,7 @@ Result<std::unique_ptr<Process>> Process::start_driver(const std::string& head, 
   if (!head.empty()) impl->head_option = head;
   impl->program = program;
   impl->arguments = arguments;
-  impl->control =
-      std::thread([&impl = *impl, &ready, token = *token] { impl.run_driver(token, ready); });
+  impl->control = std::thread([&impl = *impl, &ready, token = *token] { impl.run_driver(token, ready); });
   auto result = started.get();
   if (!result) {
     impl->control.join();

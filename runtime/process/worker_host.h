@@ -21,8 +21,10 @@ class WorkerHost {
   WorkerHost(Executor& loop, Participant& participant, const WorkerStart& start);
   ~WorkerHost() noexcept(false);
 
-  // Registers with the agent and serves it. `place`: where callers connect to. `refused`: it would not have us.
-  void start(Place place, wire::WorkerHost::Client agent, std::function<void(const std::string& why)> refused);
+  // Registers with the agent and serves it. `place`: where callers connect to. `refused`: it would not have
+  // us.
+  void start(Place place, wire::WorkerHost::Client agent,
+             std::function<void(const std::string& why)> refused);
   void take_link(std::uint16_t lane, std::unique_ptr<Link> link);
 
   Lane* lane_of(ActorId actor) const;  // null when it is not hosted here

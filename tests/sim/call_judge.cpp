@@ -12,7 +12,8 @@ constexpr std::int64_t kHearing = Supervisor::kGrace / kj::MICROSECONDS + 1'000'
 }  // namespace
 
 void CallJudge::violation(const Call& call, const std::string& what) {
-  judge_.violation("call " + std::to_string(call.number) + " to actor " + to_string(call.target) + ": " + what);
+  judge_.violation("call " + std::to_string(call.number) + " to actor " + to_string(call.target) + ": " +
+                   what);
 }
 
 // ---- callers ----
@@ -59,7 +60,8 @@ void CallJudge::answered(std::uint64_t number, std::uint64_t named, std::uint64_
   if (call == nullptr) return;
   auto run = runs_.find(run_number);
   if (named != number) return violation(*call, "it got the value of call " + std::to_string(named));
-  if (run == runs_.end() || run->second.call != number) return violation(*call, "no run of it made its value");
+  if (run == runs_.end() || run->second.call != number)
+    return violation(*call, "no run of it made its value");
   if (run->second.actor != call->target) return violation(*call, "another actor answered");
   if (!listens(*call, run->second)) {
     violation(*call, "its value is of incarnation " + std::to_string(run->second.incarnation) +
@@ -75,7 +77,8 @@ void CallJudge::failed(std::uint64_t number, const Error& error, std::int64_t no
       if (call->deadline == 0 || now < call->deadline) violation(*call, "it had time left");
       break;
     case ErrorKind::cancelled:
-      if (!call->asked_to_end && !call->by_actor) violation(*call, "nobody cancelled it: " + error.describe());
+      if (!call->asked_to_end && !call->by_actor)
+        violation(*call, "nobody cancelled it: " + error.describe());
       break;
     case ErrorKind::actor_died:
       failure_heard(call->program, call->target);
@@ -117,8 +120,8 @@ std::uint64_t CallJudge::begins(const Run& run) {
   int& busy = busy_[run.object];
   if (++busy > 1 && run.alone) violation(call, "its actor runs another call at the same time");
   Handle handle{call.program, call.lane, call.target};
-  // One-way calls that lie in the mailbox outlive the link they came over; calls that were cut off behind them
-  // are sent again.
+  // One-way calls that lie in the mailbox outlive the link they came over; calls that were cut off behind
+  // them are sent again.
   if (call.runs == 1 && !call.one_way) {
     std::uint64_t& before = first_runs_[{handle, run.object}];
     if (call.sequence < before) violation(call, "it runs after one that its handle made later");
@@ -167,7 +170,8 @@ void CallJudge::failure_ends(std::uint64_t program) {
 void CallJudge::check_failures(std::int64_t now) {
   for (const auto& [who, since] : failures_) {
     if (now - since < kHearing) continue;
-    judge_.violation("actor " + to_string(who.second) + " is dead for good, and its owner has not heard of it");
+    judge_.violation("actor " + to_string(who.second) +
+                     " is dead for good, and its owner has not heard of it");
   }
 }
 
@@ -183,7 +187,8 @@ std::string CallJudge::describe_outstanding() const {
   std::string text;
   for (std::uint64_t number : outstanding_) {
     const Call& call = calls_.at(number);
-    text += " " + std::to_string(number) + " to " + to_string(call.target) + (call.by_actor ? " by an actor" : "");
+    text += " " + std::to_string(number) + " to " + to_string(call.target) +
+            (call.by_actor ? " by an actor" : "");
   }
   return text;
 }

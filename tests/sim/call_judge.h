@@ -44,9 +44,9 @@ class CallJudge {
     std::uint64_t call = 0;
     ActorId actor;
     std::uint32_t incarnation = 0;
-    std::uint64_t object = 0;   // the actor's object: an incarnation in one process
-    std::uint64_t link = 0;     // it came over; 0: within the process
-    bool alone = true;          // the class runs one call at a time
+    std::uint64_t object = 0;  // the actor's object: an incarnation in one process
+    std::uint64_t link = 0;    // it came over; 0: within the process
+    bool alone = true;         // the class runs one call at a time
   };
   std::uint64_t begins(const Run& run);  // the run's number
   void ends(std::uint64_t run);
@@ -86,7 +86,8 @@ class CallJudge {
   std::uint64_t last_call_ = 0, last_run_ = 0;
   using Handle = std::tuple<std::uint64_t, int, ActorId>;  // process, lane, actor
   std::map<Handle, std::uint64_t> sequences_;
-  std::map<std::pair<Handle, std::uint64_t>, std::uint64_t> first_runs_;  // by object: the last one's sequence
+  std::map<std::pair<Handle, std::uint64_t>, std::uint64_t>
+      first_runs_;  // by object: the last one's sequence
   std::map<std::tuple<Handle, std::uint64_t, std::uint64_t>, std::uint64_t> link_runs_;
   std::map<std::uint64_t, int> busy_;  // objects
   std::map<std::pair<std::uint64_t, ActorId>, std::uint32_t> fenced_;

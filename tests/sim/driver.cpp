@@ -70,20 +70,18 @@ kj::Promise<kj::Own<RpcConnection>> Driver::find_head() {
 // As Process does.
 void Driver::enter() {
   program_.process().spawn(
-      "entering", reach_.enter()
-                      .then(
-                          [this]() -> kj::Promise<void> {
-                            world_.reach("job opened");
-                            world_.note(name() + " has job " + to_string(job()));
-                            world_.judge.job_acknowledged(job());
-                            return kj::READY_NOW;
-                          },
-                          [this](kj::Exception&& failure) -> kj::Promise<void> {
-                            world_.note(name() + " cannot open its job: " + error_of(failure).message);
-                            return program_.process().timer().afterDelay(DriverSession::kRetry).then([this] {
-                              enter();
-                            });
-                          }));
+      "entering",
+      reach_.enter().then(
+          [this]() -> kj::Promise<void> {
+            world_.reach("job opened");
+            world_.note(name() + " has job " + to_string(job()));
+            world_.judge.job_acknowledged(job());
+            return kj::READY_NOW;
+          },
+          [this](kj::Exception&& failure) -> kj::Promise<void> {
+            world_.note(name() + " cannot open its job: " + error_of(failure).message);
+            return program_.process().timer().afterDelay(DriverSession::kRetry).then([this] { enter(); });
+          }));
 }
 
 template <class T, class F>
@@ -214,16 +212,16 @@ bool Driver::spawn_by_product(const Wish& wish) {
     return true;
   }
   ++asking_;
-  participant.spawn_named(wish.request({}), [this, named = wish.name, detached = wish.detached](
-                                                 Result<ActorId> answer) {
-    --asking_;
-    if (answer && detached) world_.calls.disowned(*answer);
-    if (!answer) return world_.reach("spawn refused");
-    world_.judge.spawn_acknowledged(*answer);
-    actors_.push_back(*answer);
-    world_.actors.push_back(*answer);
-    names_.emplace_back(named, *answer);
-  });
+  participant.spawn_named(wish.request({}),
+                          [this, named = wish.name, detached = wish.detached](Result<ActorId> answer) {
+                            --asking_;
+                            if (answer && detached) world_.calls.disowned(*answer);
+                            if (!answer) return world_.reach("spawn refused");
+                            world_.judge.spawn_acknowledged(*answer);
+                            actors_.push_back(*answer);
+                            world_.actors.push_back(*answer);
+                            names_.emplace_back(named, *answer);
+                          });
   return true;
 }
 

@@ -40,7 +40,8 @@ void Judge::agent_gone(std::uint64_t agent) { agents_.erase(agent); }
 void Judge::hosting(std::uint64_t key, const Hosted& hosted) {
   Hosted& kept = hosted_[key] = hosted;
   auto at = stored_.find(hosted.actor);
-  if (at == stored_.end()) return violation("actor " + to_string(hosted.actor) + " runs, and is not on the disk");
+  if (at == stored_.end())
+    return violation("actor " + to_string(hosted.actor) + " runs, and is not on the disk");
   kept.resources = at->second.resources;
   check_physical(hosted.agent);
 }

@@ -95,7 +95,8 @@ int main(int argc, char** argv) {
   }
   double took = elapsed();
   std::printf("sim: %s, %llu seeds in %.1f s (%.1f/s), %llu steps, %.0f s simulated, %llu violations\n",
-              violations == 0 ? "ok" : "failed", static_cast<unsigned long long>(done), took, static_cast<double>(done) / took,
-              static_cast<unsigned long long>(steps), simulated, static_cast<unsigned long long>(violations));
+              violations == 0 ? "ok" : "failed", static_cast<unsigned long long>(done), took,
+              static_cast<double>(done) / took, static_cast<unsigned long long>(steps), simulated,
+              static_cast<unsigned long long>(violations));
   return violations == 0 ? 0 : 1;
 }

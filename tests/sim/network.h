@@ -47,8 +47,8 @@ class Network {
     void write(std::span<const std::byte> bytes);
     void take(std::vector<std::byte>& into);  // appends what has arrived
     bool has_bytes() const;
-    bool over() const;  // nothing more will arrive
-    void close();       // what was written still leaves
+    bool over() const;                          // nothing more will arrive
+    void close();                               // what was written still leaves
     void on_event(std::function<void()> what);  // bytes, or the end, have arrived
 
    private:

@@ -25,9 +25,8 @@ void fence_once_durable(World& world, std::uint64_t program, NodeId node, int lo
   constexpr int kMostLooks = 500;
   if (lost_on_disk(world, node)) return world.calls.fenced(program, node);
   if (looks == kMostLooks) return;
-  world.time.after(10 * kMilli, [&world, program, node, looks] {
-    fence_once_durable(world, program, node, looks + 1);
-  });
+  world.time.after(10 * kMilli,
+                   [&world, program, node, looks] { fence_once_durable(world, program, node, looks + 1); });
 }
 
 class News final : public wire::JobClient::Server {

@@ -114,9 +114,8 @@ void Program::step(std::size_t index) {
   if (process_.frozen()) return;  // rung again when it thaws
   Lane::Next next;
   auto ready = std::exchange(rung.ready, {});
-  as_current([&] {
-    next = lane(index).step([&ready](int descriptor) { return ready.count(descriptor) > 0; });
-  });
+  as_current(
+      [&] { next = lane(index).step([&ready](int descriptor) { return ready.count(descriptor) > 0; }); });
   if (std::string bad = lane(index).check(); !bad.empty()) world_.judge.violation(options_.name + ": " + bad);
   if (next.at_once)
     ring(index);
@@ -160,7 +159,8 @@ std::unique_ptr<Link> Program::link(std::unique_ptr<Network::Wire> wire, bool sh
 // The caller's side, until the callee has answered.
 class Program::Connecting {
  public:
-  Connecting(kj::PromiseFulfiller<NewLink>& done, Program& program, const Place& place, bool shared, Lane& lane)
+  Connecting(kj::PromiseFulfiller<NewLink>& done, Program& program, const Place& place, bool shared,
+             Lane& lane)
       : done_(done), program_(program), shared_(shared), lane_(static_cast<std::size_t>(lane.index())) {
     World& world = program.world_;
     auto at = world.programs.find(place.process.value);

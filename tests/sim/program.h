@@ -75,7 +75,8 @@ class Program {
   void step(std::size_t lane);
   void alarm(std::size_t lane, std::int64_t wake);
   std::unique_ptr<Link> link(std::unique_ptr<Network::Wire> wire, bool shared, std::size_t lane);
-  kj::Promise<kj::Own<std::unique_ptr<Link>>> connect(const Place& place, const LinkIdentity& self, Lane& lane);
+  kj::Promise<kj::Own<std::unique_ptr<Link>>> connect(const Place& place, const LinkIdentity& self,
+                                                      Lane& lane);
   void accept(std::unique_ptr<Network::Wire> wire, bool shared, std::uint64_t process);
   template <class F>
   void as_current(F&& code);

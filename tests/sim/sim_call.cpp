@@ -88,13 +88,13 @@ class SimInvocation final : public Invocation {
   void take_time() {
     Program* program = program_;
     auto at = static_cast<std::size_t>(cell->lane().index());
-    world().time.after(arguments_.time, [this, program, at, process = program->alive(),
-                                         alive = std::weak_ptr<int>(alive_)] {
-      if (process.expired() || alive.expired()) return;
-      program->lane(at).post_function([this, alive] {
-        if (!alive.expired()) finish();
-      });
-    });
+    world().time.after(arguments_.time,
+                       [this, program, at, process = program->alive(), alive = std::weak_ptr<int>(alive_)] {
+                         if (process.expired() || alive.expired()) return;
+                         program->lane(at).post_function([this, alive] {
+                           if (!alive.expired()) finish();
+                         });
+                       });
   }
   void ask() {
     CallPlan plan;

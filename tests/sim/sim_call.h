@@ -16,17 +16,17 @@ namespace troupe::sim {
 enum class Deed : std::uint8_t {
   answers,
   throws,
-  takes_time,  // suspends itself
-  asks,        // calls another actor, and answers when that has ended
+  takes_time,       // suspends itself
+  asks,             // calls another actor, and answers when that has ended
   asks_and_blocks,  // the same, and waits as get() does: a call that comes back is a cycle
-  crashes,     // its process
+  crashes,          // its process
 };
 
 struct CallPlan {
   ActorId target;
   Deed deed = Deed::answers;
-  ActorId other;     // whom it asks
-  Micros time = 0;   // that it takes
+  ActorId other;    // whom it asks
+  Micros time = 0;  // that it takes
   bool one_way = false, sure = false;
   int retries = 0;
   Micros deadline = 0;  // from now, 0: none

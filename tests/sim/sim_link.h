@@ -1,6 +1,6 @@
 // A link over the simulated network, as its lane sees one. Between processes of one machine it behaves as
-// shared rings do (a doorbell rings a lane that asked for it; death shows at the descriptor), else as TCP does
-// (whatever arrives is an event of the descriptor).
+// shared rings do (a doorbell rings a lane that asked for it; death shows at the descriptor), else as TCP
+// does (whatever arrives is an event of the descriptor).
 //
 // Owner: a lane's peer. Thread: the simulation's.
 #pragma once
@@ -43,9 +43,9 @@ class SimLink final : public Link {
   int descriptor_;
   std::function<void(bool)> woken_;
   std::vector<std::byte> out_, in_;
-  std::size_t read_ = 0;        // of in_
-  bool asked_ = false;          // the lane wants to be rung
-  bool peer_gone_ = false;      // its end was noticed
+  std::size_t read_ = 0;    // of in_
+  bool asked_ = false;      // the lane wants to be rung
+  bool peer_gone_ = false;  // its end was noticed
   bool closed_ = false;
   std::string reason_;
 };

@@ -91,7 +91,9 @@ bool SimProcess::fire_timers() {
   if (frozen_) return false;
   kj::TimePoint now = timer_.now();
   bool due = false;
-  KJ_IF_MAYBE (next, timer_.impl.nextEvent()) { due = *next <= now; }
+  KJ_IF_MAYBE (next, timer_.impl.nextEvent()) {
+    due = *next <= now;
+  }
   if (due) touch();
   timer_.impl.advanceTo(now);
   return due;

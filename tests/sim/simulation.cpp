@@ -103,16 +103,20 @@ class Run {
   void answer() {
     workload_.call_everybody();
     auto settled = [&](ActorId actor) {
-      const gcs::ActorRecord* record = cluster_.head() == nullptr ? nullptr : cluster_.head()->core().actor(actor);
+      const gcs::ActorRecord* record =
+          cluster_.head() == nullptr ? nullptr : cluster_.head()->core().actor(actor);
       return record == nullptr || record->phase == gcs::Phase::alive || record->phase == gcs::Phase::dead;
     };
     bool answered = run_until(world_.time.now() + 60 * kSecond,
                               [&] { return world_.calls.outstanding_if(settled) == 0; });
     if (!answered && going()) {
-      std::string text = "calls to settled actors do not end:" + world_.calls.describe_outstanding() + "; settled:";
+      std::string text =
+          "calls to settled actors do not end:" + world_.calls.describe_outstanding() + "; settled:";
       (void)world_.calls.outstanding_if([&](ActorId actor) {
         const gcs::ActorRecord* record = cluster_.head()->core().actor(actor);
-        if (settled(actor)) text += " " + to_string(actor) + (record == nullptr ? " unknown" : std::string(" ") + to_string(record->phase));
+        if (settled(actor))
+          text += " " + to_string(actor) +
+                  (record == nullptr ? " unknown" : std::string(" ") + to_string(record->phase));
         return false;
       });
       world_.judge.violation(text);
@@ -135,7 +139,9 @@ class Run {
       for (auto& [name, driver] : cluster_.drivers()) asking += driver->asking();
       return asking == 0;
     });
-    if (!answered && going()) return world_.judge.violation("requests or calls are still unanswered:" + world_.calls.describe_outstanding());
+    if (!answered && going())
+      return world_.judge.violation("requests or calls are still unanswered:" +
+                                    world_.calls.describe_outstanding());
     while (!cluster_.drivers().empty()) cluster_.end_driver(cluster_.drivers().begin()->first, false);
     bool clean = run_until(world_.time.now() + 30 * kSecond, [&] {
       Head* head = cluster_.head();

@@ -47,8 +47,8 @@ class VirtualTime {
   struct Due {
     Micros time;
     std::uint64_t order;
-    std::uint64_t process;       // not 0: look at that process's timers
-    std::function<void()> what;  // else
+    std::uint64_t process;                    // not 0: look at that process's timers
+    std::function<void()> what;               // else
     bool operator<(const Due& other) const {  // for a heap with the earliest on top
       return time != other.time ? time > other.time : order > other.order;
     }

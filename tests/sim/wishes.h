@@ -14,7 +14,7 @@ namespace troupe::sim {
 
 struct Wish {
   std::string name;
-  std::string node;  // affinity
+  std::string node;    // affinity
   bool crowd = false;  // of the class that runs several calls at a time
   bool light = true, detached = false, get_or_create = false;
   double cpu = 0, gpu = 0;

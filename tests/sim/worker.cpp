@@ -52,9 +52,8 @@ void Worker::begin(std::uint64_t fingerprint) {
     program_->serve(server_.get());
     auto connection = kj::heap<RpcConnection>(kj::mv(*stream), nullptr, false);
     stream_ = nullptr;
-    program_->process().spawn("channel", connection->on_disconnect().then([this] {
-      later(0, [this] { die(SIGKILL); });
-    }));
+    program_->process().spawn(
+        "channel", connection->on_disconnect().then([this] { later(0, [this] { die(SIGKILL); }); }));
     Place place;
     place.process = options.process;
     place.node = {start_.node};
@@ -118,16 +117,15 @@ bool Worker::spawn_child() {
     ActorId child = raw_actor({start_.process}, ++spawned_);
     wish.write(call.initActors(1)[0], child, owner);
     world_.note(program_->options().name + " spawns " + to_string(child));
-    program_->process().spawn(
-        "spawning", call.send().then(
-                        [this, child, named = wish.get_or_create](auto&& answer) {
-                          auto one = answer.getSpawned()[0];
-                          if (one.hasFailure() || named) return;
-                          world_.reach("child spawned");
-                          world_.actors.push_back(child);
-                          world_.judge.spawn_acknowledged(child);
-                        },
-                        [](kj::Exception&&) {}));
+    program_->process().spawn("spawning", call.send().then(
+                                              [this, child, named = wish.get_or_create](auto&& answer) {
+                                                auto one = answer.getSpawned()[0];
+                                                if (one.hasFailure() || named) return;
+                                                world_.reach("child spawned");
+                                                world_.actors.push_back(child);
+                                                world_.judge.spawn_acknowledged(child);
+                                              },
+                                              [](kj::Exception&&) {}));
     return true;
   }
   return false;

@@ -21,7 +21,7 @@ class Worker final {
          kj::Own<kj::AsyncIoStream> channel, OnDeath on_death);
   ~Worker() noexcept(false);
 
-  void begin(std::uint64_t fingerprint);  // connects and registers
+  void begin(std::uint64_t fingerprint);           // connects and registers
   void die(int wait_status, bool silent = false);  // once; the object is to be dropped after it
 
   // Things a workload makes it do; false when there is nothing to do them with.

@@ -47,7 +47,8 @@ void Workload::set_up() {
 }
 
 void Workload::add_driver() {
-  std::string host = random_.chance(400) ? "n" + std::to_string(1 + random_.below(cluster_.nodes().size())) : "";
+  std::string host =
+      random_.chance(400) ? "n" + std::to_string(1 + random_.below(cluster_.nodes().size())) : "";
   cluster_.add_driver("d" + std::to_string(++drivers_), host, random_.chance(850));
 }
 
@@ -139,7 +140,8 @@ void Workload::list_requests() {
 ActorId Workload::some_actor(Driver& driver) {
   // Mostly the youngest of its own, so that calls meet on some actors.
   const auto& own = driver.actors();
-  if (!own.empty() && random_.chance(850)) return own[own.size() - 1 - random_.below(std::min<std::size_t>(own.size(), 6))];
+  if (!own.empty() && random_.chance(850))
+    return own[own.size() - 1 - random_.below(std::min<std::size_t>(own.size(), 6))];
   return world_.actors.empty() ? ActorId() : world_.actors[random_.below(world_.actors.size())];
 }
 
@@ -162,7 +164,9 @@ CallPlan Workload::draw_call(Driver& driver) {
   }
   plan.one_way = random_.chance(150);
   if (random_.chance(300)) plan.retries = static_cast<int>(1 + random_.below(3));
-  if (random_.chance(200)) plan.deadline = random_.chance(500) ? random_.between(100, 100 * kMilli) : random_.between(1, 5) * kSecond;
+  if (random_.chance(200))
+    plan.deadline =
+        random_.chance(500) ? random_.between(100, 100 * kMilli) : random_.between(1, 5) * kSecond;
   return plan;
 }
 

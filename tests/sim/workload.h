@@ -15,10 +15,10 @@ class Workload {
  public:
   explicit Workload(Cluster& cluster);
 
-  void set_up();   // heads, nodes, drivers
-  void act();      // one thing at random
-  Micros pause();  // until the next
-  void calm();     // no faults from now on: all is healed, thawed and running
+  void set_up();          // heads, nodes, drivers
+  void act();             // one thing at random
+  Micros pause();         // until the next
+  void calm();            // no faults from now on: all is healed, thawed and running
   void call_everybody();  // each driver each of its actors: calls that must be answered
 
  private:

@@ -33,7 +33,10 @@ struct Chances {
 
 struct World {
   World(std::uint64_t seed, bool keep_trace, Network::Options network_options)
-      : random(seed), trace(keep_trace), network(time, random, trace, network_options), judge(disk),
+      : random(seed),
+        trace(keep_trace),
+        network(time, random, trace, network_options),
+        judge(disk),
         calls(judge) {
     time.on_settled = [this] { network.flush(); };
     running = this;
@@ -64,9 +67,9 @@ struct World {
   Judge judge;
   CallJudge calls;
   Chances chances;
-  std::map<std::uint64_t, Program*> programs;  // that take links, by the number of their process
-  std::vector<ActorId> actors;                 // ever asked for
-  inline static World* running = nullptr;      // one at a time
+  std::map<std::uint64_t, Program*> programs;    // that take links, by the number of their process
+  std::vector<ActorId> actors;                   // ever asked for
+  inline static World* running = nullptr;        // one at a time
   std::map<std::string, std::uint64_t> reached;  // what happened, and how often
   // Above every pid the kernel gives out, so that no signal of a mistaken product reaches a real process.
   std::uint64_t last_pid = 10'000'000;
