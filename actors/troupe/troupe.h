@@ -11,4 +11,5 @@
 #include "troupe/stream.h"
 #include "troupe/supervision.h"
 #include "troupe/task.h"
+#include "troupe/tensor.h"
 #include "troupe/when.h"

@@ -27,6 +27,7 @@ class OutArchive : public cereal::OutputArchive<OutArchive, cereal::AllowEmptyCl
  public:
   explicit OutArchive(Writer& to) : OutputArchive(this), to_(to) {}
   void bytes(const void* data, std::size_t size) { to_.append(data, size); }
+  Writer& writer() { return to_; }
 
  private:
   Writer& to_;
@@ -44,6 +45,7 @@ class InArchive : public cereal::InputArchive<InArchive, cereal::AllowEmptyClass
     decode(from_, value);
   }
   std::size_t remaining() const { return from_.remaining(); }
+  Reader& reader() { return from_; }
 
  private:
   Reader& from_;

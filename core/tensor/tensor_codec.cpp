@@ -1,0 +1,60 @@
+#include "core/tensor/tensor_codec.h"
+
+#include "core/tensor/tensor_error.h"
+
+namespace troupe {
+namespace {
+
+// How the elements follow. A reference into shared memory would be one more form: this file is where it goes.
+enum class Form : std::uint8_t { undefined = 0, bytes = 1 };
+
+template <class T>
+T get(Reader& from) {
+  T value;
+  from.read(&value, sizeof value);
+  return value;
+}
+
+}  // namespace
+
+void encode_tensor(Writer& to, const Tensor& tensor) {
+  Form form = tensor.defined() ? Form::bytes : Form::undefined;
+  to.append(&form, 1);
+  if (!tensor.defined()) return;
+  if (!tensor.device().is_cpu())
+    throw WrongDevice("a message cannot carry " + tensor.describe() + "; copy it to the CPU first");
+  auto dtype = static_cast<std::uint8_t>(tensor.dtype());
+  auto rank = static_cast<std::uint8_t>(tensor.rank());
+  to.append(&dtype, 1);
+  to.append(&rank, 1);
+  to.append(tensor.shape().begin(), rank * sizeof(std::int64_t));
+  Tensor packed = tensor.contiguous();
+  to.append(packed.data(), packed.nbytes());
+}
+
+void decode_tensor(Reader& from, Tensor& tensor) {
+  auto form = get<Form>(from);
+  if (form == Form::undefined) return tensor.reset();
+  auto dtype = get<std::uint8_t>(from);
+  auto rank = get<std::uint8_t>(from);
+  if (form != Form::bytes || !is_dtype(dtype) || rank > Dims::kMostDims)
+    throw DecodeError("a tensor's header is none");
+  std::int64_t sizes[Dims::kMostDims] = {};
+  from.read(sizes, rank * sizeof(std::int64_t));
+  Dims shape{std::span<const std::int64_t>(sizes, rank)};
+  auto type = static_cast<DType>(dtype);
+  std::int64_t count = 0;
+  try {
+    count = elements(shape, size_of(type));
+  } catch (const WrongShape& wrong) {
+    throw DecodeError(wrong.error().message);
+  }
+  // Before memory is taken for it.
+  if (static_cast<std::size_t>(count) > from.remaining() / size_of(type))
+    throw DecodeError("a tensor claims more elements than bytes");
+  Tensor made = Tensor::empty(type, shape);
+  from.read(made.data(), made.nbytes());
+  tensor = std::move(made);
+}
+
+}  // namespace troupe
