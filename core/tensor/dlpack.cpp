@@ -47,13 +47,15 @@ DType dtype_from(DLDataType type) {
     DLDataType known = type_of(static_cast<DType>(i));
     if (known.code == type.code && known.bits == type.bits && type.lanes == 1) return static_cast<DType>(i);
   }
-  throw WrongDType("a DLPack tensor with type code " + std::to_string(type.code) + ", " + std::to_string(type.bits) +
-                   " bits, " + std::to_string(type.lanes) + " lanes has no dtype here; convert it before");
+  throw WrongDType("a DLPack tensor with type code " + std::to_string(type.code) + ", " +
+                   std::to_string(type.bits) + " bits, " + std::to_string(type.lanes) +
+                   " lanes has no dtype here; convert it before");
 }
 
 Device device_from(DLDevice device) {
   if (device.device_type == kDLCPU || device.device_type == kDLCUDAHost) return Device::cpu();
-  if (device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged) return Device::cuda(device.device_id);
+  if (device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged)
+    return Device::cuda(device.device_id);
   throw WrongDevice("a DLPack tensor of device type " + std::to_string(device.device_type) +
                     "; only memory of the CPU and of CUDA devices is taken, copy it there first");
 }

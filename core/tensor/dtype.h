@@ -27,10 +27,10 @@ enum class DType : std::uint8_t {
 };
 inline constexpr int kDTypes = 13;
 
-const char* to_string(DType dtype);     // "f32"
-std::size_t size_of(DType dtype);       // bytes of an element
-bool is_floating(DType dtype);          // f16, bf16, f32, f64
-bool is_dtype(std::uint8_t on_wire);    // whether the number names one
+const char* to_string(DType dtype);   // "f32"
+std::size_t size_of(DType dtype);     // bytes of an element
+bool is_floating(DType dtype);        // f16, bf16, f32, f64
+bool is_dtype(std::uint8_t on_wire);  // whether the number names one
 
 // IEEE 754 binary16. Rounds to nearest, ties to even; arithmetic is done in float.
 struct float16 {
@@ -74,7 +74,7 @@ inline std::uint16_t float16::round(float value) {
   x &= 0x7fffffffu;
   if (x > 0x7f800000u) return sign | 0x7e00u;
   if (x >= 0x477ff000u) return sign | 0x7c00u;  // 65,520 and above
-  if (x < 0x38800000u) {                        // below 2^-14: the addition rounds at the last place of a half
+  if (x < 0x38800000u) {  // below 2^-14: the addition rounds at the last place of a half
     float shifted = std::bit_cast<float>(x) + 0.5f;
     return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u));
   }

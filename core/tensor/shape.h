@@ -1,4 +1,5 @@
-// Dimensions of a tensor: up to kMostDims of them, kept in place so that a view allocates nothing. Any thread.
+// Dimensions of a tensor: up to kMostDims of them, kept in place so that a view allocates nothing. Any
+// thread.
 #pragma once
 
 #include <array>
@@ -32,7 +33,7 @@ class Dims {
 
 // The number of elements. Throws WrongShape when a size is negative or the bytes exceed 2^62.
 std::int64_t elements(const Dims& shape, std::size_t element_bytes = 1);
-Dims row_major(const Dims& shape);           // strides in elements, last dimension closest
-std::string to_string(const Dims& shape);    // "[2, 3]"
+Dims row_major(const Dims& shape);         // strides in elements, last dimension closest
+std::string to_string(const Dims& shape);  // "[2, 3]"
 
 }  // namespace troupe

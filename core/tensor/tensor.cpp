@@ -97,13 +97,14 @@ std::string Tensor::describe() const {
 void Tensor::check_access(DType dtype, int rank) const {
   check_defined("view()");
   if (dtype != dtype_)
-    throw WrongDType(std::string("elements were asked for as ") + to_string(dtype) + ", the tensor is " + describe() +
-                     "; use the C++ type of its dtype");
+    throw WrongDType(std::string("elements were asked for as ") + to_string(dtype) + ", the tensor is " +
+                     describe() + "; use the C++ type of its dtype");
   if (rank != this->rank())
     throw WrongShape("access with " + std::to_string(rank) + " indices to " + describe() +
                      "; use as many as it has dimensions, or reshape it");
   if (!device_.is_cpu())
-    throw WrongDevice("elements of " + describe() + " cannot be accessed by the CPU; copy it to the CPU first");
+    throw WrongDevice("elements of " + describe() +
+                      " cannot be accessed by the CPU; copy it to the CPU first");
 }
 
 void Tensor::check_flat_access(DType dtype) const {
@@ -168,7 +169,8 @@ Tensor Tensor::reshape(const Dims& wanted) const {
   }
   if (open >= 0) shape[open] = known > 0 ? numel() / known : 0;
   if (elements(shape) != numel())
-    throw WrongShape("reshape of " + describe() + " to " + to_string(wanted) + ", which has another number of elements");
+    throw WrongShape("reshape of " + describe() + " to " + to_string(wanted) +
+                     ", which has another number of elements");
   Tensor packed = contiguous();
   packed.shape_ = shape;
   packed.strides_ = row_major(shape);
@@ -192,7 +194,8 @@ void Tensor::copy_from(const Tensor& from) const {
   if (shape_ != from.shape_)
     throw WrongShape("copy from " + from.describe() + " to " + describe() + ": reshape or slice one of them");
   if (!device_.is_cpu() || !from.device_.is_cpu())
-    throw WrongDevice("copy from " + from.describe() + " to " + describe() + ": only CPU tensors are copied here");
+    throw WrongDevice("copy from " + from.describe() + " to " + describe() +
+                      ": only CPU tensors are copied here");
   strided_copy(data_, strides_, from.data_, from.strides_, shape_, size_of(dtype_));
 }
 

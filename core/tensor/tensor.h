@@ -6,11 +6,11 @@
 //   Tensor row = weights.slice(0, 3, 4);      // shares the memory
 //
 // Copying a Tensor, slicing and transposing copy no elements: all of them share the memory, and the memory
-// lives as long as one of them. Strides are in elements and may be zero or negative. A Tensor made by Tensor()
-// is undefined: every use of it but `defined()` throws UndefinedTensor.
+// lives as long as one of them. Strides are in elements and may be zero or negative. A Tensor made by
+// Tensor() is undefined: every use of it but `defined()` throws UndefinedTensor.
 //
-// Thread: a Tensor object belongs to one thread at a time, as an int does; several may read the same elements.
-// Errors: exceptions of core/tensor/tensor_error.h; std::bad_alloc.
+// Thread: a Tensor object belongs to one thread at a time, as an int does; several may read the same
+// elements. Errors: exceptions of core/tensor/tensor_error.h; std::bad_alloc.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,6 @@
-// TensorAccess<T, Rank>: elements of a CPU tensor by index, like std::mdspan. `access(i, j)` does not check its
-// indices, `access.at(i, j)` throws std::out_of_range. Owns nothing: valid while a tensor of that memory lives.
+// TensorAccess<T, Rank>: elements of a CPU tensor by index, like std::mdspan. `access(i, j)` does not check
+// its indices, `access.at(i, j)` throws std::out_of_range. Owns nothing: valid while a tensor of that memory
+// lives.
 #pragma once
 
 #include <array>
