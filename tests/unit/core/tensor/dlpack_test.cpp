@@ -77,8 +77,7 @@ TEST(DLPack, EveryDTypeGoesAndComes) {
 
 TEST(DLPack, DevicesAreKept) {
   int elsewhere = 0;
-  DLManagedTensor* out =
-      to_dlpack(Tensor::over(&elsewhere, DType::f16, {1}, {1}, Device::cuda(3), nullptr));
+  DLManagedTensor* out = to_dlpack(Tensor::over(&elsewhere, DType::f16, {1}, {1}, Device::cuda(3), nullptr));
   EXPECT_EQ(out->dl_tensor.device.device_type, kDLCUDA);
   EXPECT_EQ(out->dl_tensor.device.device_id, 3);
   EXPECT_EQ(from_dlpack(out).device(), Device::cuda(3));

@@ -48,7 +48,8 @@ TEST(TensorCodec, InsideOfAnAggregate) {
 TEST(TensorCodec, ATensorOfAGpuIsRefused) {
   int elsewhere = 0;
   Writer to;
-  EXPECT_THROW(encode(to, Tensor::over(&elsewhere, DType::f32, {1}, {1}, Device::cuda(0), nullptr)), WrongDevice);
+  EXPECT_THROW(encode(to, Tensor::over(&elsewhere, DType::f32, {1}, {1}, Device::cuda(0), nullptr)),
+               WrongDevice);
 }
 
 TEST(TensorCodec, MessagesThatLie) {

@@ -72,7 +72,8 @@ TEST(Tensor, ViewsShareMemoryAndKeepItAlive) {
 
 TEST(Tensor, PackedCopiesOfAnyStrides) {
   Tensor t = counting({2, 3, 4});
-  for (Tensor view : {t, t.transpose(0, 2), t.slice(2, 0, 4, 3), t.select(1, 1), t.transpose().slice(1, 1, 3)}) {
+  for (Tensor view :
+       {t, t.transpose(0, 2), t.slice(2, 0, 4, 3), t.select(1, 1), t.transpose().slice(1, 1, 3)}) {
     Tensor packed = view.contiguous();
     EXPECT_TRUE(packed.is_contiguous());
     EXPECT_EQ(packed.shape(), view.shape());
