@@ -75,7 +75,7 @@ std::string machine() {
 
 std::vector<Case> all_cases() {
   std::vector<Case> out;
-  for (auto part : {raw_cases, call_cases, durable_cases, spawn_cases, rest_cases}) {
+  for (auto part : {raw_cases, call_cases, durable_cases, group_cases, spawn_cases, rest_cases}) {
     for (auto& one : part()) out.push_back(std::move(one));
   }
   return out;
