@@ -5,6 +5,7 @@
 #include "troupe/context.h"
 #include "troupe/errors.h"
 #include "troupe/future.h"
+#include "troupe/group.h"
 #include "troupe/handle.h"
 #include "troupe/options.h"
 #include "troupe/runtime.h"

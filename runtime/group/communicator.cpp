@@ -41,7 +41,7 @@ std::span<const std::byte> bytes_of(const Tensor& packed) {
 
 }  // namespace
 
-Communicator::Communicator(GroupOptions options, std::shared_ptr<Exchange> exchange)
+Communicator::Communicator(CommunicatorOptions options, std::shared_ptr<Exchange> exchange)
     : options_(std::move(options)),
       exchange_(std::move(exchange)),
       recorder_(options_.rank),

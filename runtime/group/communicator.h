@@ -34,7 +34,7 @@
 
 namespace troupe {
 
-struct GroupOptions {
+struct CommunicatorOptions {
   int rank = 0, size = 1;
   std::uint64_t generation = 1;
   std::string host = "127.0.0.1";  // the address of this machine that the other ranks reach
@@ -51,13 +51,13 @@ class Communicator {
  public:
   using Limit = std::chrono::nanoseconds;  // from now; zero: that of the options
 
-  Communicator(GroupOptions options, std::shared_ptr<Exchange> exchange);
+  Communicator(CommunicatorOptions options, std::shared_ptr<Exchange> exchange);
   ~Communicator();
   Communicator(const Communicator&) = delete;
 
   int rank() const { return options_.rank; }
   int size() const { return options_.size; }
-  const GroupOptions& options() const { return options_; }
+  const CommunicatorOptions& options() const { return options_; }
 
   // The first operation: meets the other ranks and connects to them.
   Work connect(Limit limit = {});
@@ -119,7 +119,7 @@ class Communicator {
   Error late(const Item& item, const MeshFailure& failure);
   void fail_queued();
 
-  const GroupOptions options_;
+  const CommunicatorOptions options_;
   const std::shared_ptr<Exchange> exchange_;
   FlightRecorder recorder_;
   std::unique_ptr<Mesh> mesh_;

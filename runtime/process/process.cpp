@@ -56,7 +56,7 @@ class Process::Impl {
   std::string program;
   std::vector<std::string> arguments;
   NodeId node;
-  std::string node_name;
+  std::string node_name, tcp_host;
 
   Participant::Outside outside(const Token& token);
   // The driver's control thread.
@@ -184,6 +184,7 @@ void Process::run_worker(const WorkerStart& start, const ProcessOptions& options
   self.host_id = start.host_id;
   i.node = {start.node};
   i.node_name = start.node_name;
+  i.tcp_host = start.tcp_host.empty() ? "127.0.0.1" : start.tcp_host;
   log_to("worker " + std::to_string(start.process));
   new Process(std::move(impl));  // to the end of the program
   auto& lanes = i.participant.lanes();
@@ -221,6 +222,7 @@ void Process::run_worker(const WorkerStart& start, const ProcessOptions& options
 JobId Process::job() const { return impl_->participant.identity().job; }
 NodeId Process::node() const { return impl_->node; }
 const std::string& Process::node_name() const { return impl_->node_name; }
+const std::string& Process::tcp_host() const { return impl_->tcp_host; }
 
 Lane* Process::lane_at(std::uint16_t index) { return impl_->participant.lane_at(index); }
 

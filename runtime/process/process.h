@@ -75,7 +75,8 @@ class Process {
   JobId job() const;
   NodeId node() const;  // 0 in a driver
   const std::string& node_name() const;
-  Lane& default_lane();  // of the calling thread: its own, or the first
+  const std::string& tcp_host() const;  // where a worker is reached from other machines
+  Lane& default_lane();                 // of the calling thread: its own, or the first
 
   // Numbers the actor and asks for it in the background; failures show in its calls.
   ActorId spawn(SpawnRequest request);

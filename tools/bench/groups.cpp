@@ -58,7 +58,7 @@ double rate(int rounds, const std::function<void()>& round) {
 }
 
 double with_troupe(const std::filesystem::path& folder, int rank, int size, std::int64_t count, int rounds) {
-  GroupOptions options;
+  CommunicatorOptions options;
   options.rank = rank;
   options.size = size;
   Communicator group(options, std::make_shared<FolderExchange>(folder, rank, size));

@@ -27,6 +27,12 @@ INSTANTIATE_TEST_SUITE_P(Durable, Probe,
                                          "durable_shared_node_lost", "durable_store_node_lost",
                                          "durable_state_node", "durable_state_shared", "durable_state_store"),
                          [](const auto& info) { return std::string(info.param); });
+
+INSTANTIATE_TEST_SUITE_P(Groups, Probe,
+                         testing::Values("group", "group_mismatch", "group_loss", "group_replacement",
+                                         "group_missing", "group_leave"),
+                         [](const auto& info) { return std::string(info.param); });
+
 TEST(Supervision, AFailureNobodyDealsWithEndsTheProgram) {
   Scene scene;
   auto outcome = scene.run({bin("troupe"), "run", bin("probe"), "careless"});

@@ -14,6 +14,7 @@
 
 #include "actors.h"
 #include "durable.h"
+#include "group.h"
 #include "store.h"
 
 namespace probe {
@@ -486,14 +487,15 @@ void leave(std::unique_ptr<troupe::Runtime> runtime, const Start& start, int rou
 
 int main(int argc, char** argv) {
   probe::Start start = [=] {
-    return std::make_unique<troupe::Runtime>(argc, argv,
-                                             troupe::classes<probe::Worker, probe::Thrower, probe::Ledger>);
+    return std::make_unique<troupe::Runtime>(
+        argc, argv, troupe::classes<probe::Worker, probe::Thrower, probe::Ledger, probe::Member>);
   };
   try {
     auto runtime = start();
     auto cases = probe::kCases;
     for (const auto& one : probe::durable_cases()) cases.insert(one);
     for (const auto& one : probe::store_cases()) cases.insert(one);
+    for (const auto& one : probe::group_cases()) cases.insert(one);
     cases["leave"] = [&] { probe::leave(std::move(runtime), start, argc > 2 ? std::atoi(argv[2]) : 20); };
     auto chosen = argc > 1 ? cases.find(argv[1]) : cases.end();
     if (chosen == cases.end()) {

@@ -17,8 +17,8 @@ using std::chrono::milliseconds;
 
 const Error kWhy(ErrorKind::actor_died, "rank 3 ended: killed by signal 9");
 
-GroupOptions options_of(int rank, int size) {
-  GroupOptions options;
+CommunicatorOptions options_of(int rank, int size) {
+  CommunicatorOptions options;
   options.rank = rank;
   options.size = size;
   return options;
@@ -161,7 +161,7 @@ TEST_P(Abort, OtherRanksGenerationsAndUseBeforeConnect) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 2; ++rank) {
     threads.emplace_back([&, rank] {
-      GroupOptions options = options_of(rank, 2);
+      CommunicatorOptions options = options_of(rank, 2);
       options.generation = static_cast<std::uint64_t>(7 + rank);
       Communicator group(options, meeting.exchange(rank));
       auto result = group.connect().wait();
@@ -177,7 +177,7 @@ TEST_P(Abort, OtherRanksGenerationsAndUseBeforeConnect) {
     Communicator wrong(options_of(rank, size), other.exchange(0));
     EXPECT_EQ(wrong.connect().wait().error().kind, ErrorKind::invalid_argument);
   }
-  GroupOptions nowhere = options_of(0, 1);
+  CommunicatorOptions nowhere = options_of(0, 1);
   nowhere.host = "203.0.113.7";  // of no machine
   Communicator group(nowhere, other.exchange(0));
   auto result = group.connect().wait();
@@ -203,7 +203,7 @@ TEST(Queue, TooManyOperationsAreRefused) {
         ASSERT_TRUE(group.barrier().wait());
       },
       [] {
-        GroupOptions options;
+        CommunicatorOptions options;
         options.most_queued = 16;
         return options;
       }());

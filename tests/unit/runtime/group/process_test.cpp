@@ -29,7 +29,7 @@ struct Child {
 // One rank: all-reduces until it fails; answers "kind|message|milliseconds from the order to the end".
 std::string live(const std::filesystem::path& folder, int rank, int size, int orders, int ready,
                  std::chrono::nanoseconds grace) {
-  GroupOptions options;
+  CommunicatorOptions options;
   options.rank = rank;
   options.size = size;
   options.grace = grace;

@@ -164,13 +164,13 @@ Watchdog::~Watchdog() {
   thread_.join();
 }
 
-void run_ranks(int size, const std::function<void(Communicator&)>& f, GroupOptions options) {
+void run_ranks(int size, const std::function<void(Communicator&)>& f, CommunicatorOptions options) {
   Watchdog watchdog;
   Meeting meeting(size);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
-      GroupOptions mine = options;
+      CommunicatorOptions mine = options;
       mine.rank = rank;
       mine.size = size;
       Communicator group(mine, meeting.exchange(rank));

@@ -46,7 +46,7 @@ class Folder {
 
 // Runs f for each rank on a thread of its own, with a connected communicator, and ends the process when it
 // takes longer than a minute: a hang is a failure that says where.
-void run_ranks(int size, const std::function<void(Communicator&)>& f, GroupOptions options = {});
+void run_ranks(int size, const std::function<void(Communicator&)>& f, CommunicatorOptions options = {});
 
 // Ends the process with a message unless it is dropped in time.
 class Watchdog {
