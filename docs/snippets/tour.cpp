@@ -271,11 +271,32 @@ void durable_actors() {
   std::printf("durable: %d\n", account.call<&Account::deposit>(2).get());
 }
 
+void tensors() {
+  auto weights = troupe::Tensor::zeros(troupe::DType::f32, {128, 10});
+  auto w = weights.view<float, 2>();
+  w(3, 4) = 0.5f;
+  auto row = weights.select(0, 3);     // shares the memory
+  auto columns = weights.transpose();  // so does this
+  std::printf("tensors: %s, %g\n", columns.describe().c_str(), row.view<float, 1>()(4));
+}
+
+void groups() {
+  std::vector<troupe::Handle<Trainer>> trainers;
+  for (int i = 0; i < 3; ++i) trainers.push_back(troupe::spawn<Trainer>(troupe::ActorOptions()));
+  auto group = troupe::make_group(trainers);
+  std::vector<troupe::Future<void>> entered;
+  for (auto& trainer : trainers) entered.push_back(trainer.call<&Trainer::enter>(group));
+  for (auto& one : entered) one.get();
+  std::vector<troupe::Future<float>> means;
+  for (int i = 0; i < 3; ++i) means.push_back(trainers[i].call<&Trainer::step>(i));
+  std::printf("groups: %g\n", means[0].get());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  troupe::Runtime runtime(argc, argv,
-                          troupe::classes<Statistics, Average, Numbers, Adder, Probe, Relay, Account>);
+  troupe::Runtime runtime(
+      argc, argv, troupe::classes<Statistics, Average, Numbers, Adder, Probe, Relay, Account, Trainer>);
   try {
     handles_and_futures();
     continuations();
@@ -290,6 +311,8 @@ int main(int argc, char** argv) {
     concurrency();
     owners();
     durable_actors();
+    tensors();
+    groups();
     resources();
   } catch (const troupe::Failure& failure) {
     std::fprintf(stderr, "snippets: %s\n", failure.what());

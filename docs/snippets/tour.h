@@ -104,3 +104,22 @@ class Account {
 template <>
 inline constexpr auto troupe::actor<Account> =
     troupe::describe<Account>("Account").methods<&Account::deposit, &Account::balance>();
+
+class Trainer {
+ public:
+  void enter(troupe::Group group) {
+    group_ = group;
+    group_.join().get();  // waits for all
+  }
+  float step(float loss) {
+    auto gradients = troupe::Tensor::from(std::vector<float>(1000, loss));
+    group_.all_reduce(gradients, troupe::ReduceOp::average).get();
+    return gradients.span<float>()[0];
+  }
+
+ private:
+  troupe::Group group_;
+};
+template <>
+inline constexpr auto troupe::actor<Trainer> =
+    troupe::describe<Trainer>("Trainer").methods<&Trainer::enter, &Trainer::step>();
