@@ -462,7 +462,9 @@ Communicator::Outcome Communicator::mesh_failure(const Item& item) {
     if (broken_) return {*broken_, true};
   }
   if (auto why = broken()) return {*why, true};
-  if (failure->error.kind == ErrorKind::deadline_exceeded) return {late(item, *failure), true};
+  // A neighbour whose deadline passed first has closed its connections.
+  bool late_too = failure->connection_lost && steady_ns() >= item.operation.deadline_ns;
+  if (late_too || failure->error.kind == ErrorKind::deadline_exceeded) return {late(item, *failure), true};
   Error error = failure->error;
   error.message = std::string(to_string(item.operation.kind)) + " #" + std::to_string(item.sequence) + ": " +
                   error.message;

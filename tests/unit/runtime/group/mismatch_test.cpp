@@ -190,12 +190,17 @@ TEST_P(Mismatch, APeerThatDoesNotExistIsAnErrorOfThisRankAlone) {
 
 // What no check can see: a rank that does not call at all. The deadline ends it, and the records tell who.
 TEST_P(Mismatch, AMissingCallIsNamedWhenTheDeadlinePasses) {
-  run_ranks(GetParam(), [](Communicator& group) {
+  std::atomic<std::int64_t> deadline{0};  // the same for all: who is late first ends the others' connections
+  run_ranks(GetParam(), [&](Communicator& group) {
     ASSERT_TRUE(group.barrier().wait());
-    Work work = group.rank() == 1
-                    ? group.recv(floats({4}), 0, std::chrono::milliseconds(300))
-                    : group.all_reduce(floats({4}), ReduceOp::sum, std::chrono::milliseconds(300));
-    auto result = work.wait();
+    std::int64_t none = 0;
+    deadline.compare_exchange_strong(none, steady_ns() + 1'000'000'000);
+    Operation operation;
+    operation.kind = group.rank() == 1 ? OpKind::recv : OpKind::all_reduce;
+    operation.out = floats({4});
+    if (operation.kind == OpKind::all_reduce) operation.in = operation.out;
+    operation.deadline_ns = deadline;
+    auto result = group.submit(operation).wait();
     ASSERT_FALSE(result);
     EXPECT_EQ(result.error().kind, ErrorKind::deadline_exceeded) << text_of(result);
     EXPECT_TRUE(contains(text_of(result), "the last operations of rank " + std::to_string(group.rank())))
