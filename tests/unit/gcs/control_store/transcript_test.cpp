@@ -357,7 +357,7 @@ TEST(ControlStoreTranscript, AnOldIncarnationIsFenced) {
   end_job node=2 job=1
   reply 15 done job 1
   persist actors 1.1
-  notify 1 1.1#2 dead error(cancelled: its job ended: it was killed)
+  notify 1 1.1#2 dead error(cancelled: it was killed)
 > job_ended_on 2 1
 > remove n2
   shutdown node=2
