@@ -39,9 +39,11 @@ kj::Promise<void> DriverSession::try_to_enter(std::shared_ptr<Attempt> attempt) 
 
 // The first time the job is new, later the driver comes back to it.
 kj::Promise<void> DriverSession::open(kj::Own<RpcConnection> head) {
-  auto request = head->bootstrap().castAs<wire::Head>().openJobRequest();
+  auto bootstrap = head->bootstrap().castAs<wire::Head>();
+  auto request = bootstrap.openJobRequest();
   hooks_.describe(request.initInfo());
   request.setClient(hooks_.client());
+  bootstrap_ = kj::mv(bootstrap);
   head_ = kj::mv(head);
   std::uint64_t number = ++connection_;
   std::weak_ptr<int> alive = alive_;
@@ -62,8 +64,13 @@ void DriverSession::leave() {
   watch_.left();
   plane_.session_lost();
   // A turn later: this may run on behalf of the connection that is dropped here.
-  loop_.spawn("leaving the head", kj::evalLast([old = kj::mv(head_)]() mutable { old = nullptr; }));
+  loop_.spawn("leaving the head",
+              kj::evalLast([old = kj::mv(head_), bootstrap = kj::mv(bootstrap_)]() mutable {
+                bootstrap = nullptr;
+                old = nullptr;
+              }));
   head_ = nullptr;
+  bootstrap_ = nullptr;
 }
 
 // A head that hangs keeps its connections; asking it something shows.
@@ -71,13 +78,13 @@ kj::Promise<void> DriverSession::beat() {
   std::weak_ptr<int> alive = alive_;
   return loop_.timer().afterDelay(kBeat).then([this, alive]() -> kj::Promise<void> {
     if (alive.expired()) return kj::READY_NOW;
-    if (head_.get() != nullptr) {
+    KJ_IF_MAYBE (bootstrap, bootstrap_) {
       watch_.asked();
       auto answered = [this, alive, number = connection_] {
         if (!alive.expired() && number == connection_) watch_.answered();
       };
-      loop_.spawn("heartbeat",
-                  head_->bootstrap().whenResolved().then(kj::mv(answered), [](kj::Exception&&) {}));
+      loop_.spawn("heartbeat", bootstrap->adminRequest().send().ignoreResult().then(kj::mv(answered),
+                                                                                    [](kj::Exception&&) {}));
     }
     return beat();
   });

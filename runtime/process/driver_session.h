@@ -49,6 +49,8 @@ class DriverSession {
   Hooks hooks_;
   HeadWatch watch_;
   kj::Own<RpcConnection> head_;
+  // Of that connection, kept because one that has ended must not be asked for it again.
+  kj::Maybe<wire::Head::Client> bootstrap_;
   std::uint64_t connection_ = 0;                          // number of the current one
   std::shared_ptr<int> alive_ = std::make_shared<int>();  // expires with this, for tasks on the loop
 };
