@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "core/base/clock.h"
 #include "tests/unit/runtime/group/world.h"
 
 namespace troupe::test {
