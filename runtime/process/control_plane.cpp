@@ -101,7 +101,7 @@ void ControlPlane::drop_links_to_lost_nodes() {
 
 // What was known of actors there is of the past, though the head's news of how they ended may come later.
 void ControlPlane::lost(NodeId node) {
-  lost_.insert(node);
+  lost_[node] = question_;
   if (lost_.size() > kMostLost) lost_.erase(lost_.begin());
   for (auto& [actor, known] : known_) {
     if (is_lost(known.news)) known.news.phase = Phase::restarting;
@@ -174,20 +174,22 @@ void ControlPlane::spawn_failed(ActorId actor, const std::string& class_name, co
 
 void ControlPlane::spawn_named(SpawnRequest request, Answer<ActorId> answer) {
   auto shared = std::make_shared<SpawnRequest>(std::move(request));
+  std::uint64_t first = session_.number();
   session_.request(
-      [this, shared, answer](wire::Session::Client& session) {
+      [this, shared, answer, first](wire::Session::Client& session) {
         auto call = session.spawnRequest();
         write_spec(call.initActors(1)[0], *shared);
-        return call.send().then(
-            [this, answer, asked = shared->actor](capnp::Response<wire::Session::SpawnResults> response) {
-              auto spawned = response.getSpawned()[0];
-              if (spawned.hasFailure()) {
-                answer(read_failure(spawned.getFailure()));
-                return;
-              }
-              if (spawned.getActor() == asked.value) known_[asked].ours = true;
-              answer(ActorId{spawned.getActor()});
-            });
+        return call.send().then([this, answer, first, asked = shared->actor](
+                                    capnp::Response<wire::Session::SpawnResults> response) {
+          auto spawned = response.getSpawned()[0];
+          if (spawned.hasFailure()) {
+            answer(read_failure(spawned.getFailure()));
+            return;
+          }
+          // When it had to be asked again, what became of it may have been told to nobody.
+          if (spawned.getActor() == asked.value && session_.number() == first) known_[asked].ours = true;
+          answer(ActorId{spawned.getActor()});
+        });
       },
       answer);
 }
@@ -289,32 +291,33 @@ void ControlPlane::resolve(ActorId actor, std::uint32_t after, Lane& lane) {
 }
 
 void ControlPlane::ask(ActorId actor, Known& known) {
-  std::uint32_t after = known.waiters.front().after;
+  std::uint32_t after = known.waiters.empty() ? 0 : known.waiters.front().after;
   for (const Waiter& waiter : known.waiters) after = std::min(after, waiter.after);
   if (known.asked && known.asked_after == after) return;
   known.asked = true;
   known.asked_after = after;
+  std::uint64_t question = known.question = ++question_;
   session_.request(
-      [this, actor, after](wire::Session::Client& session) {
+      [this, actor, after, question](wire::Session::Client& session) {
         auto call = session.resolveRequest();
         call.setActor(actor.value);
         call.setAfter(after);
         return call.send().then(
-            [this, actor, after](capnp::Response<wire::Session::ResolveResults> response) {
+            [this, actor, question](capnp::Response<wire::Session::ResolveResults> response) {
               auto at = known_.find(actor);
-              if (at != known_.end() && at->second.asked_after == after) at->second.asked = false;
+              if (at != known_.end() && at->second.question == question) at->second.asked = false;
               auto news = read_news(response.getState());
               news.actor = actor;
-              changed(std::move(news));
+              changed(std::move(news), question);
             });
       },
-      [this, actor, after](const Error& why) { ask_failed(actor, after, why); });
+      [this, actor, question](const Error& why) { ask_failed(actor, question, why); });
 }
 
-void ControlPlane::ask_failed(ActorId actor, std::uint32_t after, const Error& why) {
+void ControlPlane::ask_failed(ActorId actor, std::uint64_t question, const Error& why) {
   auto at = known_.find(actor);
   if (at == known_.end()) return;
-  if (at->second.asked_after == after) at->second.asked = false;
+  if (at->second.question == question) at->second.asked = false;
   auto waiters = std::move(at->second.waiters);
   at->second.waiters.clear();
   for (const Waiter& waiter : waiters) {
@@ -331,7 +334,7 @@ void ControlPlane::told(ActorNews news) {
   changed(std::move(news));
 }
 
-void ControlPlane::changed(ActorNews news) {
+void ControlPlane::changed(ActorNews news, std::uint64_t question) {
   if (news.place) {
     // One copy for all actors of a place.
     auto& shared = places_[{news.place->process, news.place->lane}];
@@ -347,9 +350,14 @@ void ControlPlane::changed(ActorNews news) {
   // News may cross answers on the way: what is older than what we know is dropped.
   if (news.incarnation < known.news.incarnation && news.phase != Phase::dead) return;
   if (is_lost(news)) {
-    // It was on its way when the node was lost.
-    if (!known.ours && !known.waiters.empty() && !known.asked) ask(actor, known);
-    return;
+    auto lost = lost_.find(news.place->node);
+    if (question <= lost->second) {
+      // It may have been on its way when the node was lost.
+      known.asked = false;
+      ask(actor, known);
+      return;
+    }
+    lost_.erase(lost);
   }
   if (known.ours && news.infeasible && !known.news.infeasible && news.failure) {
     log(Level::warning,

@@ -75,14 +75,15 @@ class ControlPlane {
     bool ours = false;   // the head tells its changes
     bool asked = false;  // a question is with the head
     std::uint32_t asked_after = 0;
+    std::uint64_t question = 0;  // its number
     std::vector<Waiter> waiters;
   };
 
-  void told(ActorNews news);  // by the head, unasked: of an actor spawned here
-  void changed(ActorNews news);
+  void told(ActorNews news);                                 // by the head, unasked: of an actor spawned here
+  void changed(ActorNews news, std::uint64_t question = 0);  // 0: it was told unasked
   void answer_waiters(Known& known);
   void ask(ActorId actor, Known& known);
-  void ask_failed(ActorId actor, std::uint32_t after, const Error& why);
+  void ask_failed(ActorId actor, std::uint64_t question, const Error& why);
   void give_up(const Error& why);
   void drop_links_to_lost_nodes();
   void lost(NodeId node);
@@ -99,8 +100,11 @@ class ControlPlane {
   GroupClient groups_;
   std::unordered_map<ActorId, Known> known_;
   std::map<std::pair<ProcessId, std::uint16_t>, std::weak_ptr<const Place>>
-      places_;             // one copy for all actors there
-  std::set<NodeId> lost_;  // the last kMostLost
+      places_;  // one copy for all actors there
+  // Nodes that the head has declared lost, and the number of the last question before: what it says of actors
+  // there in answer to later ones is true, whatever became of the node since. The last kMostLost.
+  std::map<NodeId, std::uint64_t> lost_;
+  std::uint64_t question_ = 0;
   std::uint64_t waiter_number_ = 0;
   kj::Own<kj::TaskSet::ErrorHandler> on_failure_;
   kj::Own<kj::TaskSet> tasks_;
