@@ -408,10 +408,15 @@ void RouteTable::cut_off(Route& route, Ref<CallState> state) {
     route.orphans.push_back(std::move(state));
 }
 
-void RouteTable::incarnation_over(ActorId actor, std::uint32_t incarnation) {
+void RouteTable::incarnation_over(ActorId actor, std::uint32_t incarnation,
+                                  std::shared_ptr<const Error> cause) {
   auto at = routes_.find(actor);
   if (at == routes_.end() || at->second->incarnation > incarnation) return;
   Route& route = *at->second;
+  // Those that were cut off before need not wait for what comes next.
+  if (!route.orphans.empty() && route.ended <= incarnation) {
+    fail_orphans(route, true, cause.get());
+  }
   if (route.state == Route::linking) {  // nothing has been sent to it
     route.ended = std::max(route.ended, route.incarnation);
     ask(route);

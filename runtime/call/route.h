@@ -113,7 +113,8 @@ class RouteTable {
   void link_lost(Peer& peer, const std::string& reason);
   // The head says that this incarnation, and so all before it, has ended or must: what was answered by now
   // counts, later replies do not.
-  void incarnation_over(ActorId actor, std::uint32_t incarnation);
+  void incarnation_over(ActorId actor, std::uint32_t incarnation,
+                        std::shared_ptr<const Error> cause = nullptr);
   // That node was declared lost: incarnations there are not listened to any more, whether they live or not.
   void node_lost(NodeId node);
   void call_ended(Route& route);  // one in flight less

@@ -223,7 +223,7 @@ void ControlPlane::kill(ActorId actor, bool no_restart, Answer<bool> answer) {
         return call.send().then(
             [this, actor, no_restart, answer](capnp::Response<wire::Session::KillResults>) {
               // A call made after the kill must not reach it while it is being ended.
-              if (no_restart) hooks_.incarnation_over(actor, ~std::uint32_t{0});
+              if (no_restart) hooks_.incarnation_over(actor, ~std::uint32_t{0}, nullptr);
               answer(true);
             });
       },
@@ -329,7 +329,7 @@ void ControlPlane::ask_failed(ActorId actor, std::uint64_t question, const Error
 void ControlPlane::told(ActorNews news) {
   if (news.phase == Phase::dead) hooks_.died(news);
   if (news.phase == Phase::dead || news.phase == Phase::restarting) {
-    hooks_.incarnation_over(news.actor, news.incarnation);
+    hooks_.incarnation_over(news.actor, news.incarnation, news.failure);
   }
   changed(std::move(news));
 }

@@ -31,7 +31,7 @@ class ControlPlane {
   struct Hooks {
     // Incarnations that must not be listened to any more: all of a node, or this one and all before it.
     std::function<void(NodeId)> node_lost;
-    std::function<void(ActorId, std::uint32_t)> incarnation_over;
+    std::function<void(ActorId, std::uint32_t, std::shared_ptr<const Error> cause)> incarnation_over;
     std::function<void(const ActorNews&)> died;  // an actor spawned here is dead for good
     // Sets a link up from one of our lanes to a place; link_setup.h in the product.
     std::function<kj::Promise<kj::Own<std::unique_ptr<Link>>>(const Place&, const LinkIdentity& self, Lane&)>

@@ -75,10 +75,12 @@ ControlPlane::Hooks Participant::hooks() {
     for (auto& lane : lanes_)
       lane->post_function([lane = lane.get(), lost] { lane->routes().node_lost(lost); });
   };
-  hooks.incarnation_over = [this](ActorId actor, std::uint32_t incarnation) {
+  hooks.incarnation_over = [this](ActorId actor, std::uint32_t incarnation,
+                                  std::shared_ptr<const Error> cause) {
     for (auto& lane : lanes_) {
-      lane->post_function(
-          [lane = lane.get(), actor, incarnation] { lane->routes().incarnation_over(actor, incarnation); });
+      lane->post_function([lane = lane.get(), actor, incarnation, cause] {
+        lane->routes().incarnation_over(actor, incarnation, cause);
+      });
     }
   };
   hooks.died = [this](const ActorNews& news) {
