@@ -85,7 +85,8 @@ class Group {
   Future<void> scatter(Tensor in, Tensor out, int root) const;  // `in` at the root alone
   // `counts[r]` elements of `in` go to rank r; none given: equal parts.
   Future<void> all_to_all(Tensor in, Tensor out, std::vector<std::int64_t> counts = {}) const;
-  // Pair up by rank and order.
+  // Pair up by rank and order. A send ends when the other rank receives it; until then later operations of
+  // this rank wait, so two ranks that both send first wait for each other until the deadline.
   Future<void> send(Tensor tensor, int to) const;
   Future<void> recv(Tensor tensor, int from) const;
 

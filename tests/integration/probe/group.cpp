@@ -51,9 +51,11 @@ std::vector<float> Member::gather(float value, int count) {
 float Member::ring(float value) {
   int size = group_.size(), rank = group_.rank();
   auto mine = Tensor::from(std::vector<float>{value}), got = Tensor::zeros(troupe::DType::f32, {1});
-  auto sent = group_.send(mine, (rank + 1) % size);
+  // A send ends with its recv, and one operation follows the other: neighbours must not both send first.
+  auto send = [&] { group_.send(mine, (rank + 1) % size).get(); };
+  if (rank % 2 == 0) send();
   group_.recv(got, (rank + size - 1) % size).get();
-  sent.get();
+  if (rank % 2 == 1) send();
   return got.span<float>()[0];
 }
 
