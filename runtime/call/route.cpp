@@ -160,7 +160,7 @@ void RouteTable::enqueue(Route& route, std::unique_ptr<QueuedCall> call) {
     return;
   }
   route.waiting.push_back(std::move(call));
-  if (route.state == Route::unknown)
+  if (route.state == Route::unknown && !route.returning)
     ask(route);
   else if (route.state == Route::open)
     lane_.peer_busy(*route.peer);  // closed: the next turn takes it out
@@ -449,6 +449,7 @@ void RouteTable::gone(ActorId actor, std::uint32_t incarnation, Ref<CallState> s
   Route& route = *at->second;
   if ((route.state == Route::open || route.state == Route::local) && route.incarnation == incarnation) {
     route.ended = std::max(route.ended, incarnation);
+    if (route.state == Route::local && route.local_lane != &lane_) await_returns(route, *route.local_lane);
     route.state = Route::unknown;
   }
   if (state && !state->done()) {
@@ -457,8 +458,29 @@ void RouteTable::gone(ActorId actor, std::uint32_t incarnation, Ref<CallState> s
     else
       state->fail(why);
   }
-  if (route.state == Route::unknown && !route.waiting.empty()) ask(route);
+  if (route.state == Route::unknown && !route.waiting.empty() && !route.returning) ask(route);
   forget_if_unused(route);
+}
+
+// Calls made after the one that came back lie in that lane's mailbox still. They keep their order only if
+// nothing is sent to the next incarnation before they are back too: what is posted there and back now comes
+// after them.
+void RouteTable::await_returns(Route& route, Lane& there) {
+  if (std::exchange(route.returning, true)) return;
+  ++route.handles;
+  Lane* here = &lane_;
+  there.post_function([here, actor = route.actor] {
+    here->post_function([here, actor] {
+      RouteTable& table = here->routes();
+      auto at = table.routes_.find(actor);
+      if (at == table.routes_.end()) return;
+      Route& back = *at->second;
+      back.returning = false;
+      --back.handles;
+      if (back.state == Route::unknown && !back.waiting.empty()) table.ask(back);
+      table.forget_if_unused(back);
+    });
+  });
 }
 
 void RouteTable::link_lost(Peer& peer, const std::string& reason) {

@@ -75,6 +75,7 @@ struct Route {
   const ClassTable* local_table = nullptr;
   Outstanding outstanding;  // when durable
   bool observed = false;    // a caller has got the news of its death
+  bool returning = false;   // calls to a lane of this process may still come back undone
   std::vector<std::unique_ptr<QueuedCall>> waiting;
   std::vector<Ref<CallState>> orphans;  // were in flight, wait for the verdict
   std::string broke;                    // why the link ended that they were on
@@ -133,6 +134,7 @@ class RouteTable {
   using PlaceKey = std::pair<ProcessId, std::uint16_t>;
 
   void ask(Route& route);
+  void await_returns(Route& route, Lane& there);
   void retain(std::unique_ptr<QueuedCall> call);  // was sent: kept while it may be sent again
   void enqueue(Route& route, std::unique_ptr<QueuedCall> call);
   void requeue(Route& route, CallState& state);
