@@ -54,10 +54,12 @@ Registry& registry() {
 std::shared_ptr<GroupMember> GroupMember::of(const GroupDescription& description, ActorId actor,
                                              std::uint32_t incarnation) {
   Registry& all = registry();
+  std::shared_ptr<GroupMember> before;  // of an earlier incarnation: its end takes the lock as well
   std::lock_guard lock(all.mutex);
   auto& slot = all.members[{description.id, actor}];
   auto member = slot.lock();
   if (!member || member->incarnation_ != incarnation) {
+    before = std::move(member);
     member = std::make_shared<GroupMember>(description, actor, incarnation);
     slot = member;
   }
