@@ -203,13 +203,9 @@ void HeadState::end_turn() {
 
 void HeadState::write_batch() {
   if (writing_) return;
-  if (dirty_.empty()) {
-    if (waiting_.empty()) return;
-    Turn turn = turn_++;  // acknowledgements with nothing left to write
-    core_.begin_turn(turn_);
-    written(turn, {}, {});
-    return;
-  }
+  // Acknowledgements and commands with nothing left to write go to the store all the same: only it knows
+  // whether another head has taken over.
+  if (dirty_.empty() && waiting_.empty()) return;
   writing_ = true;
   Batch batch;
   batch.reserve(dirty_.size());

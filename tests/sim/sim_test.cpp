@@ -10,7 +10,7 @@ namespace {
 class Seeds : public ::testing::TestWithParam<int> {};
 
 TEST_P(Seeds, Hold) {
-  constexpr int kSeeds = 250;
+  constexpr int kSeeds = 260;
   for (int i = 0; i < kSeeds; ++i) {
     std::uint64_t seed = static_cast<std::uint64_t>(GetParam() * kSeeds + i + 1);
     Outcome outcome = run_seed({.seed = seed});

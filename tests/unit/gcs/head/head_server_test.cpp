@@ -315,6 +315,25 @@ TEST_F(HeadServerTest, AfterARestartEveryOperationWorksOnSurvivors) {
   EXPECT_EQ(phase(*again, 3), wire::ActorPhase::STARTING);
 }
 
+// It has nothing to write, so it would not hear of its successor; what it knows may be long past.
+TEST_F(HeadServerTest, AHeadThatWasReplacedTakesNobodyBack) {
+  auto node = joined("n1", 4, 42);
+  auto driver = opened();
+  spawn(*driver, {{1, 1, false}}).wait(scope_);
+  JobId job = driver->job;
+  head_ = nullptr;
+  start();
+  store_.fence();
+  auto back = kj::heap<Node>(head_->bootstrap());
+  auto refused = error_from([&] { join(*back, "n1", 4, 42).wait(scope_); });
+  ASSERT_TRUE(refused);
+  EXPECT_NE(refused->message.find("no longer owns"), std::string::npos) << refused->message;
+  settle();
+  EXPECT_TRUE(back->log.calls.empty());
+  auto again = kj::heap<Driver>(head_->bootstrap());
+  EXPECT_TRUE(error_from([&] { open(*again, job).wait(scope_); }));
+}
+
 TEST_F(HeadServerTest, AnUnreadableRecordIsQuarantined) {
   auto node = joined("n1", 4);
   store_.put(StoreTable::actors, "12345", "this is no record");
