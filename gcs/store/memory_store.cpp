@@ -25,6 +25,7 @@ void MemoryStore::read_journal(const std::string& actor, Found done) {
 
 void MemoryStore::write(Batch batch, Written done) {
   ++batches_;
+  fenced_ |= taken_over_;
   if (fenced_) return done(Error(ErrorKind::cancelled, "another head has taken over the store"));
   if (held_) {
     waiting_.push_back({std::move(batch), std::move(done)});
@@ -58,7 +59,8 @@ bool MemoryStore::fail_one(Error error) {
 }
 
 void MemoryStore::fence() {
-  fenced_ = true;
+  taken_over_ = true;
+  fenced_ |= !waiting_.empty();
   while (fail_one(Error(ErrorKind::cancelled, "another head has taken over the store"))) {
   }
 }

@@ -22,7 +22,8 @@ class MemoryStore : public Store {
   void resume();
   bool finish_one();
   bool fail_one(Error error);
-  void fence();            // another head has taken it over: what waits and what comes fails
+  // Another head has taken it over. As with a real store, the owner learns that from its next write only.
+  void fence();
   void lose_everything();  // and takes it back from the owner
   std::size_t waiting() const { return waiting_.size(); }
   const std::map<std::string, std::string>& table(StoreTable table) const {
@@ -42,7 +43,7 @@ class MemoryStore : public Store {
   std::deque<Waiting> waiting_;
   std::size_t batches_ = 0;
   bool held_ = false;
-  bool fenced_ = false;
+  bool taken_over_ = false, fenced_ = false;
   Whole whole_;
 };
 
