@@ -19,6 +19,7 @@ ControlStore::ControlStore(Options options) : options_(options) {}
 
 void ControlStore::apply(Event event, Time now, Actions& out) {
   now_ = std::max(now_, now);
+  ++events_;
   std::visit([&](auto& e) { on(e, out); }, event);
   doom_the_doomed(out);
   last_told_ = {};

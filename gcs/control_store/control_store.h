@@ -64,7 +64,8 @@ class ControlStore {
   // Incarnations that have ended since the last call, for those who follow them (groups).
   std::vector<IncarnationOver> take_over() { return std::exchange(over_, {}); }
   std::uint64_t count(Phase phase) const { return counts_[static_cast<int>(phase)]; }
-  std::string check() const;  // empty, or which invariant is broken
+  std::uint64_t events() const { return events_; }  // applied so far: the tables change with them only
+  std::string check() const;                        // empty, or which invariant is broken
 
  private:
   struct Waiter {
@@ -142,6 +143,7 @@ class ControlStore {
   Options options_;
   Time now_ = 0;
   Turn turn_ = 1;
+  std::uint64_t events_ = 0;
   std::uint64_t next_[kCounters] = {1, 1, 1};
   std::uint64_t limits_[kCounters] = {1, 1, 1};
   std::map<NodeId, NodeRecord> nodes_;

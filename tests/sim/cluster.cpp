@@ -157,10 +157,14 @@ bool Cluster::step(Micros limit) {
   });
   ++steps_;
   for (auto& one : heads_) {
+    if (one->state() != Head::State::serving) continue;
+    bool changed = one->checked_events != one->core().events();
+    if (changed) world_.judge.check_tables(one->core());
     // An old one may not know yet that its word no longer counts.
-    if (one->state() != Head::State::serving || one->checked == one->process().activity()) continue;
-    one->checked = one->process().activity();
-    world_.judge.check(one->core(), one->owns_store());
+    if ((changed || one->checked_facts != world_.judge.facts()) && one->owns_store())
+      world_.judge.check(one->core());
+    one->checked_events = one->core().events();
+    one->checked_facts = world_.judge.facts();
   }
   return more;
 }

@@ -112,7 +112,6 @@ void DiskStore::attempt() {
 }
 
 void DiskStore::end(Result<void> result) {
-  if (on_answer) on_answer();
   Written done = std::move(waiting_.front().done);
   waiting_.pop_front();
   busy_ = false;

@@ -52,7 +52,6 @@ class DiskStore final : public gcs::Store {
   std::string state() const override { return fenced_ ? "fenced" : disk_.away ? "away" : "ready"; }
   bool fenced() const override { return fenced_; }
   bool owns() const { return disk_.owned_by(token_); }  // though it may not know it yet
-  std::function<void()> on_answer;                      // before its head hears of it
   void mute() { mute_ = true; }                         // its process has crashed: nothing leaves any more
 
  private:

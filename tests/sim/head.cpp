@@ -7,7 +7,6 @@ Head::Head(World& world, std::string host)
       host_(std::move(host)),
       process_(world.time, [&world](const std::string& text) { world.note("head: " + text); }),
       store_(world.time, world.random, world.disk, world.chances.store) {
-  store_.on_answer = [this] { process_.touch(); };
   gcs::HeadServer::Options options;
   options.core.grace = 6'000;
   options.core.most_back_off = 2'000;

@@ -23,7 +23,7 @@ class Head {
   ~Head() noexcept(false);
 
   State state() const { return state_; }
-  std::uint64_t checked = ~std::uint64_t{0};  // the process's activity at the last check
+  std::uint64_t checked_events = ~std::uint64_t{0}, checked_facts = 0;  // as of the last check
   bool owns_store() const { return store_.owns(); }
   const gcs::ControlStore& core() const { return server_->core(); }
   SimProcess& process() { return process_; }

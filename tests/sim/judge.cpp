@@ -33,11 +33,18 @@ void Judge::violation(const std::string& what) {
 
 // ---- reality ----
 
-void Judge::agent_starts(std::uint64_t agent, const Resources& total) { agents_.emplace(agent, total); }
+void Judge::agent_starts(std::uint64_t agent, const Resources& total) {
+  ++facts_;
+  agents_.emplace(agent, total);
+}
 
-void Judge::agent_gone(std::uint64_t agent) { agents_.erase(agent); }
+void Judge::agent_gone(std::uint64_t agent) {
+  ++facts_;
+  agents_.erase(agent);
+}
 
 void Judge::hosting(std::uint64_t key, const Hosted& hosted) {
+  ++facts_;
   Hosted& kept = hosted_[key] = hosted;
   auto at = stored_.find(hosted.actor);
   if (at == stored_.end())
@@ -51,7 +58,10 @@ bool Judge::known_dead(ActorId actor) const {
   return at != stored_.end() && at->second.dead;
 }
 
-void Judge::hosting_over(std::uint64_t key) { hosted_.erase(key); }
+void Judge::hosting_over(std::uint64_t key) {
+  ++facts_;
+  hosted_.erase(key);
+}
 
 void Judge::check_physical(std::uint64_t agent) {
   auto total = agents_.find(agent);
@@ -73,6 +83,7 @@ void Judge::check_physical(std::uint64_t agent) {
 }
 
 void Judge::reported_alive(std::uint64_t key) {
+  ++facts_;
   auto at = hosted_.find(key);
   if (at != hosted_.end()) at->second.alive = true;
 }
@@ -81,6 +92,7 @@ void Judge::reported_alive(std::uint64_t key) {
 
 void Judge::spawn_acknowledged(ActorId actor) {
   if (stored_.count(actor) == 0) violation("spawn of " + to_string(actor) + " acknowledged, not on the disk");
+  ++facts_;
   must_be_known_.insert(actor);
 }
 
@@ -89,6 +101,7 @@ void Judge::kill_acknowledged(ActorId actor) {
   if (at == stored_.end() || !at->second.dead) {
     violation("kill of " + to_string(actor) + " acknowledged, not on the disk");
   }
+  ++facts_;
   must_be_dead_.insert(actor);
 }
 
@@ -113,6 +126,7 @@ void Judge::told(const std::string& listener, ActorId actor, gcs::Phase phase, s
   }
   if (phase == gcs::Phase::dead) {
     known.dead = true;
+    ++facts_;
     must_be_dead_.insert(actor);
     auto at = stored_.find(actor);
     if (at != stored_.end() && !at->second.dead) violation(who + " was told dead, and is not on the disk");
@@ -165,9 +179,11 @@ void Judge::written(const gcs::Write& write) {
 
 // ---- heads ----
 
-void Judge::check(const gcs::ControlStore& core, bool rules) {
+void Judge::check_tables(const gcs::ControlStore& core) {
   if (std::string bad = core.check(); !bad.empty()) violation(bad);
-  if (!rules) return;
+}
+
+void Judge::check(const gcs::ControlStore& core) {
   for (ActorId id : must_be_dead_) {
     const gcs::ActorRecord* record = core.actor(id);
     if (record != nullptr && record->phase != gcs::Phase::dead) {

@@ -55,8 +55,11 @@ class Judge {
 
   // Called before a write takes effect.
   void written(const gcs::Write& write);
-  // A head's tables, after a step in which they may have changed. `rules`: its word counts.
-  void check(const gcs::ControlStore& core, bool rules);
+  // A head's tables, after a step that changed them.
+  void check_tables(const gcs::ControlStore& core);
+  // The tables of a head whose word counts against the facts, after a step that changed either.
+  void check(const gcs::ControlStore& core);
+  std::uint64_t facts() const { return facts_; }  // how many were told
   // At the end: everything the core says lies on the disk.
   void check_disk(const gcs::ControlStore& core);
 
@@ -74,6 +77,7 @@ class Judge {
 
   Disk& disk_;
   std::optional<std::string> verdict_;
+  std::uint64_t facts_ = 0;
   std::map<std::uint64_t, Resources> agents_;
   std::map<std::uint64_t, Hosted> hosted_;
   std::map<ActorId, Stored> stored_;  // every actor that ever lay on the disk

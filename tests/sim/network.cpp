@@ -201,7 +201,6 @@ class Network::Connection : public std::enable_shared_from_this<Connection> {
       return;
     }
     note(side, chunk);
-    if (here.at.process != nullptr) here.at.process->touch();
     switch (chunk.what) {
       case What::bytes:
         here.inbox.insert(here.inbox.end(), chunk.bytes.begin(), chunk.bytes.end());

@@ -40,7 +40,6 @@ void SimProcess::post(std::function<void()> work) {
 void SimProcess::run_posted() {
   scheduled_ = false;
   if (frozen_) return;
-  touch();
   std::weak_ptr<int> alive = alive_;
   for (std::size_t n = posted_.size(); n > 0 && !alive.expired() && !posted_.empty(); --n) {
     auto work = std::move(posted_.front());
@@ -94,7 +93,6 @@ bool SimProcess::fire_timers() {
   KJ_IF_MAYBE (next, timer_.impl.nextEvent()) {
     due = *next <= now;
   }
-  if (due) touch();
   timer_.impl.advanceTo(now);
   return due;
 }

@@ -31,10 +31,6 @@ class SimProcess final : public Executor, private kj::TaskSet::ErrorHandler {
   void thaw();
   bool frozen() const { return frozen_; }
 
-  // Grows with all that reaches the process: bytes, timers, posted work, answers of its store.
-  std::uint64_t activity() const { return activity_; }
-  void touch() { ++activity_; }
-
  private:
   friend class VirtualTime;
   // Tells VirtualTime when to look.
@@ -58,7 +54,6 @@ class SimProcess final : public Executor, private kj::TaskSet::ErrorHandler {
   OnFailure on_failure_;
   Timer timer_;
   bool frozen_ = false;
-  std::uint64_t activity_ = 0;
   std::deque<std::function<void()>> posted_;
   bool scheduled_ = false;
   std::shared_ptr<int> alive_ = std::make_shared<int>();
