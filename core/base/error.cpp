@@ -37,6 +37,10 @@ const char* to_string(ErrorKind kind) {
       return "cycle of calls";
     case ErrorKind::resource_exhausted:
       return "resource exhausted";
+    case ErrorKind::object_lost:
+      return "object lost";
+    case ErrorKind::object_store_full:
+      return "object store full";
   }
   return "unknown error";
 }

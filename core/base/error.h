@@ -30,6 +30,8 @@ enum class ErrorKind : std::uint16_t {
   mismatch = 12,            // executables or protocol versions differ
   cycle = 13,               // a cycle of blocking calls
   resource_exhausted = 14,  // disk, memory, processes, file descriptors
+  object_lost = 15,         // no copy of the object is left, and none can be made again
+  object_store_full = 16,   // neither memory nor disk has room for it
 };
 
 const char* to_string(ErrorKind kind);

@@ -14,4 +14,6 @@ void Writer::grow(std::size_t size) {
 
 void Reader::fail() { throw DecodeError("a message is shorter than its type needs"); }
 
+void Reader::no_attachment() { throw DecodeError("a message refers to an object that it does not bring"); }
+
 }  // namespace troupe

@@ -31,7 +31,7 @@ Error error_of(const kj::Exception& exception) {
     unsigned kind = 0;
     auto [end, bad] = std::from_chars(rest.data(), rest.data() + rest.size(), kind);
     if (bad == std::errc{} && end != rest.data() + rest.size() && *end == ':' &&
-        kind <= static_cast<unsigned>(ErrorKind::resource_exhausted)) {
+        kind <= static_cast<unsigned>(ErrorKind::object_store_full)) {
       return Error(static_cast<ErrorKind>(kind), std::string(end + 1, rest.data() + rest.size()));
     }
   }
@@ -73,7 +73,7 @@ Error read_failure(wire::Failure::Reader from) {
   for (auto at = from;; at = at.getCause()) {
     Error error;
     error.kind = static_cast<ErrorKind>(
-        std::min<unsigned>(at.getKind(), static_cast<unsigned>(ErrorKind::resource_exhausted)));
+        std::min<unsigned>(at.getKind(), static_cast<unsigned>(ErrorKind::object_store_full)));
     error.type = at.getType().cStr();
     error.message = at.getMessage().cStr();
     for (auto line : at.getBacktrace()) error.backtrace.emplace_back(line.cStr());

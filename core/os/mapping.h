@@ -20,10 +20,10 @@ class Mapping {
   }
   ~Mapping();
 
-  // Maps the first `size` bytes of `fd`, readable and writable, shared with whoever else maps it. The
+  // Maps the first `size` bytes of `fd`, readable and perhaps writable, shared with whoever else maps it. The
   // descriptor may be closed afterwards. The caller has made sure that the file is that long and cannot
   // shrink.
-  static Result<Mapping> shared(int fd, std::size_t size);
+  static Result<Mapping> shared(int fd, std::size_t size, bool writable = true);
 
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }

@@ -31,6 +31,7 @@ struct Frame {
       trace @7 :UInt64;
       args @8 :Data;
       chain @9 :List(Hop);  # callers that may be waiting for this call, outermost first
+      shares @17 :Bool;     # the caller reads the object store of the callee's node: big results may lie there
     }
     value @10 :Data;        # reply: the encoded result; ends a stream
     failure @11 :Common.Failure;  # reply: the call failed
@@ -40,6 +41,8 @@ struct Frame {
     gone @15 :Common.Failure;     # reply: that incarnation does not live here (any more); the call did not run
   }
   number @16 :CallNumber;   # of a call to a durable actor, else null
+  refs @18 :Bool;           # args, value or item end with references (runtime/objects/travel.h)
+  outside @19 :Bool;        # and what comes before them lies in the object that the first one names
 }
 
 struct LinkHello {

@@ -11,6 +11,8 @@ struct NodeInfo {
   pid @2 :Int32;
   address @3 :Text;         # where its workers take links from other hosts
   resources @4 :List(Common.Amount);  # "cpu", "gpu", "memory" (bytes), custom names
+  objectsPath @5 :Text;     # where its object store takes processes with the same host id; empty: it has none
+  objectsPort @6 :UInt16;   # and the agents of other nodes, at `address`
 }
 
 struct JobInfo {
@@ -103,6 +105,7 @@ interface Membership {
   workerSession @2 (process :UInt64, client :JobClient) -> (session :Session);
   deadActors @3 (asked :List(UInt64)) -> (dead :List(UInt64), unknown :List(UInt64));
   # Which of these durable actors are dead for good, so that their files may go.
+  nodes @4 () -> (nodes :List(NodeView));
 }
 
 interface Agent {
@@ -175,6 +178,7 @@ struct NodeView {
   total @6 :List(Common.Amount); free @7 :List(Common.Amount);
   actors @8 :UInt32; joinedUnix @9 :Int64; reason @10 :Text;
   lost @11 :Bool;           # for good; one that is neither alive nor lost may come back
+  objectsPath @12 :Text; objectsPort @13 :UInt16;  # as in NodeInfo
 }
 struct JobView {
   job @0 :UInt64; name @1 :Text; phase @2 :Text; pid @3 :Int32; hostId @4 :Text;

@@ -1,12 +1,16 @@
 #include "core/tensor/tensor_codec.h"
 
+#include <atomic>
+
 #include "core/tensor/tensor_error.h"
 
 namespace troupe {
 namespace {
 
-// How the elements follow. A reference into shared memory would be one more form: this file is where it goes.
-enum class Form : std::uint8_t { undefined = 0, bytes = 1 };
+// How the elements follow; shared: the number of the message's attachment that holds them.
+enum class Form : std::uint8_t { undefined = 0, bytes = 1, shared = 2 };
+
+std::atomic<const TensorSharing*> the_sharing{nullptr};
 
 template <class T>
 T get(Reader& from) {
@@ -17,17 +21,31 @@ T get(Reader& from) {
 
 }  // namespace
 
+void install_tensor_sharing(const TensorSharing* sharing) { the_sharing = sharing; }
+
 void encode_tensor(Writer& to, const Tensor& tensor) {
   Form form = tensor.defined() ? Form::bytes : Form::undefined;
+  Ref<Attachment> shared;
+  if (tensor.defined()) {
+    if (!tensor.device().is_cpu())
+      throw WrongDevice("a message cannot carry " + tensor.describe() + "; copy it to the CPU first");
+    const TensorSharing* sharing = the_sharing.load(std::memory_order_acquire);
+    if (to.sharing() && sharing != nullptr && tensor.nbytes() >= TensorSharing::kSmallest)
+      shared = sharing->place(tensor);
+    if (shared) form = Form::shared;
+  }
   to.append(&form, 1);
   if (!tensor.defined()) return;
-  if (!tensor.device().is_cpu())
-    throw WrongDevice("a message cannot carry " + tensor.describe() + "; copy it to the CPU first");
   auto dtype = static_cast<std::uint8_t>(tensor.dtype());
   auto rank = static_cast<std::uint8_t>(tensor.rank());
   to.append(&dtype, 1);
   to.append(&rank, 1);
   to.append(tensor.shape().begin(), rank * sizeof(std::int64_t));
+  if (shared) {
+    auto place = static_cast<std::uint32_t>(to.attach(std::move(shared)));
+    to.append(&place, sizeof place);
+    return;
+  }
   Tensor packed = tensor.contiguous();
   to.append(packed.data(), packed.nbytes());
 }
@@ -37,7 +55,7 @@ void decode_tensor(Reader& from, Tensor& tensor) {
   if (form == Form::undefined) return tensor.reset();
   auto dtype = get<std::uint8_t>(from);
   auto rank = get<std::uint8_t>(from);
-  if (form != Form::bytes || !is_dtype(dtype) || rank > Dims::kMostDims)
+  if ((form != Form::bytes && form != Form::shared) || !is_dtype(dtype) || rank > Dims::kMostDims)
     throw DecodeError("a tensor's header is none");
   std::int64_t sizes[Dims::kMostDims] = {};
   from.read(sizes, rank * sizeof(std::int64_t));
@@ -48,6 +66,13 @@ void decode_tensor(Reader& from, Tensor& tensor) {
     count = elements(shape, size_of(type));
   } catch (const WrongShape& wrong) {
     throw DecodeError(wrong.error().message);
+  }
+  if (form == Form::shared) {
+    const TensorSharing* sharing = the_sharing.load(std::memory_order_acquire);
+    Attachment& memory = from.attachment(get<std::uint32_t>(from));
+    if (sharing == nullptr) throw DecodeError("a tensor lies in shared memory, and there is none");
+    tensor = sharing->view(memory, type, shape);
+    return;
   }
   // Before memory is taken for it.
   if (static_cast<std::size_t>(count) > from.remaining() / size_of(type))

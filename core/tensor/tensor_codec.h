@@ -7,6 +7,17 @@
 
 namespace troupe {
 
+// Shared memory for the elements of tensors in messages (Writer::sharing), installed by the runtime. Without
+// it, or when it has no room, the elements are part of the message.
+struct TensorSharing {
+  static constexpr std::size_t kSmallest = 64 << 10;  // bytes worth it
+  // Copies the elements, row-major, into shared memory; null: no room. Any thread.
+  Ref<Attachment> (*place)(const Tensor& tensor);
+  // The memory, as a tensor of these elements that keeps it; throws DecodeError when it is too small.
+  Tensor (*view)(Attachment& memory, DType dtype, const Dims& shape);
+};
+void install_tensor_sharing(const TensorSharing* sharing);  // lives for ever
+
 void encode_tensor(Writer& to, const Tensor& tensor);
 void decode_tensor(Reader& from, Tensor& tensor);
 

@@ -47,6 +47,8 @@ struct NodeInfo {
   std::int32_t pid = 0;
   std::string address;
   Resources resources;
+  std::string objects_path;  // of its object store; see wire::NodeInfo
+  std::uint16_t objects_port = 0;
 };
 
 struct JobInfo {

@@ -159,6 +159,11 @@ kj::Promise<void> MembershipServant::deadActors(DeadActorsContext context) {
   return head().ask([](RequestId request) { return Acknowledge{request}; }).ignoreResult();
 }
 
+kj::Promise<void> MembershipServant::nodes(NodesContext context) {
+  view_nodes(head().core(), [&](unsigned n) { return context.getResults().initNodes(n); });
+  return kj::READY_NOW;
+}
+
 SessionServant::~SessionServant() {
   if (auto head = head_.lock()) head->client_gone(process_, generation_);
 }

@@ -40,6 +40,7 @@ class MembershipServant final : public wire::Membership::Server, private Servant
   kj::Promise<void> heartbeat(HeartbeatContext context) override;
   kj::Promise<void> workerSession(WorkerSessionContext context) override;
   kj::Promise<void> deadActors(DeadActorsContext context) override;
+  kj::Promise<void> nodes(NodesContext context) override;
 
  private:
   void report_one(wire::NodeEvent::Reader event);

@@ -62,6 +62,8 @@ void view_node(const ControlStore& core, NodeId id, wire::NodeView::Builder to) 
   to.setAddress(text(node.info.address));
   to.setHostId(text(node.info.host_id));
   to.setPid(node.info.pid);
+  if (!node.info.objects_path.empty()) to.setObjectsPath(text(node.info.objects_path));
+  to.setObjectsPort(node.info.objects_port);
   to.setActors(core.placement().live(id));
   to.setJoinedUnix(node.joined / 1000);
   std::string reason = node.reason;

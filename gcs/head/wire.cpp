@@ -30,8 +30,9 @@ Resources read(capnp::List<wire::Amount>::Reader from) {
 }
 
 NodeInfo read(wire::NodeInfo::Reader from) {
-  return {text(from.getName()), text(from.getHostId()), from.getPid(), text(from.getAddress()),
-          read(from.getResources())};
+  return {text(from.getName()),    text(from.getHostId()),    from.getPid(),
+          text(from.getAddress()), read(from.getResources()), text(from.getObjectsPath()),
+          from.getObjectsPort()};
 }
 
 JobInfo read(wire::JobInfo::Reader from) {
@@ -103,6 +104,8 @@ void write(wire::NodeInfo::Builder to, const NodeInfo& from) {
   to.setPid(from.pid);
   to.setAddress(text(from.address));
   write_amounts([&](unsigned n) { return to.initResources(n); }, from.resources);
+  if (!from.objects_path.empty()) to.setObjectsPath(text(from.objects_path));
+  to.setObjectsPort(from.objects_port);
 }
 
 void write(wire::JobInfo::Builder to, const JobInfo& from) {

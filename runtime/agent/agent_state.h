@@ -58,6 +58,7 @@ class AgentState : public std::enable_shared_from_this<AgentState> {
 
   void tell_of_dropped_lines();
   const NodeAgent::Options& options() const { return options_; }
+  const std::string& sockets() const { return sockets_; }  // a folder; once prepared
   std::uint64_t node() const { return node_; }
   const std::string& name() const { return name_; }
 

@@ -11,6 +11,7 @@
 #include "runtime/agent/memory_use.h"
 #include "runtime/agent/servants.h"
 #include "runtime/agent/zygote_starter.h"
+#include "runtime/objects/object_service.h"
 
 namespace troupe {
 namespace {
@@ -43,7 +44,9 @@ NodeAgent::Options completed(ControlLoop& loop, NodeAgent::Options options) {
 }  // namespace
 
 NodeAgent::NodeAgent(ControlLoop& loop, Options options)
-    : NodeAgent(static_cast<Executor&>(loop), completed(loop, std::move(options))) {}
+    : NodeAgent(static_cast<Executor&>(loop), completed(loop, std::move(options))) {
+  control_ = &loop;
+}
 
 NodeAgent::NodeAgent(Executor& loop, Options options)
     : loop_(loop),
@@ -57,12 +60,30 @@ NodeAgent::NodeAgent(Executor& loop, Options options)
 }
 
 NodeAgent::~NodeAgent() noexcept(false) {
+  objects_ = nullptr;
   membership_ = nullptr;
   head_ = nullptr;
 }
 
+Result<void> NodeAgent::start_objects() {
+  const Options& options = state_->options();
+  if (control_ == nullptr || options.object_memory == 0 || objects_) return {};
+  ObjectServiceOptions store(options.token);
+  store.memory = options.object_memory;
+  store.disk = options.object_disk;
+  store.folder = options.state + "/objects";
+  store.socket = state_->sockets() + "/objects";
+  store.host = options.tcp_host;
+  store.name = options.name;
+  auto made = std::make_unique<ObjectService>(*control_, std::move(store));
+  if (auto started = made->start(); !started) return started.error();
+  objects_ = std::move(made);
+  return {};
+}
+
 kj::Promise<void> NodeAgent::join(kj::Own<RpcConnection> connection) {
   if (auto ready = state_->prepare(); !ready) return kj_exception(ready.error());
+  if (auto ready = start_objects(); !ready) return kj_exception(ready.error());
   if (state_->options().reaps_orphans) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   return enter(kj::mv(connection)).then([this] { loop_.spawn("heartbeat", beat()); });
 }
@@ -80,6 +101,10 @@ kj::Promise<void> NodeAgent::enter(kj::Own<RpcConnection> connection) {
   }));
   auto request = to_head.bootstrap().castAs<wire::Head>().joinRequest();
   write_info(request.initInfo(), state_->options(), state_->name());
+  if (objects_) {
+    request.getInfo().setObjectsPath(objects_->path().c_str());
+    request.getInfo().setObjectsPort(objects_->port());
+  }
   request.setWas(state_->node());
   auto jobs = state_->job_ids();
   auto list = request.initJobs(static_cast<unsigned>(jobs.size()));
@@ -108,6 +133,10 @@ kj::Promise<void> NodeAgent::entered(std::uint64_t node, std::string name,
     membership_ = membership;
     beats_ = 0;
     if (connection_ > 1) log(Level::info, "joined the head again, as " + name);
+    if (objects_) {
+      objects_->named({node}, name);
+      objects_->joined(membership);
+    }
     state_->named(node, std::move(name));
     state_->joined(kj::mv(membership));
   });
@@ -117,6 +146,7 @@ void NodeAgent::leave_head() {
   ++connection_;
   watch_.left();
   state_->head_lost();
+  if (objects_) objects_->head_lost();
   // A turn later: this may run on behalf of the connection that is dropped here.
   loop_.spawn("leaving the head",
               kj::evalLast([head = kj::mv(head_), membership = kj::mv(membership_)]() mutable {
@@ -219,6 +249,7 @@ void NodeAgent::finish(kj::Maybe<kj::Exception> failure, const std::string& reas
                     // A turn later: this may run on behalf of the connection that is dropped here.
                     loop_.post([this, alive] {
                       if (alive.expired()) return;
+                      objects_ = nullptr;
                       membership_ = nullptr;
                       head_ = nullptr;
                     });

@@ -25,6 +25,7 @@
 namespace troupe {
 
 class AgentState;
+class ObjectService;
 
 class NodeAgent {
  public:
@@ -47,6 +48,8 @@ class NodeAgent {
     // One attempt to reach the head again; none: the agent ends with its head.
     std::function<kj::Promise<kj::Own<RpcConnection>>()> reconnect;
     kj::Duration head_patience = 10 * kj::MINUTES;
+    // Of the node's object store (runtime/objects), in bytes; no memory: it has none.
+    std::uint64_t object_memory = 0, object_disk = 0;
   };
   static constexpr auto kHeartbeat = 150 * kj::MILLISECONDS;
   static constexpr auto kRetry = 100 * kj::MILLISECONDS;
@@ -78,9 +81,12 @@ class NodeAgent {
   void look_for_head(const Error& why, kj::TimePoint until);
   void finish(kj::Maybe<kj::Exception> failure, const std::string& reason);
   kj::Promise<void> beat();
+  Result<void> start_objects();
 
   Executor& loop_;
+  ControlLoop* control_ = nullptr;  // the same, where there are sockets
   std::shared_ptr<AgentState> state_;
+  std::unique_ptr<ObjectService> objects_;
   HeadWatch watch_;
   kj::Own<kj::PromiseFulfiller<void>> tell_ended_;
   kj::Promise<void> ended_;

@@ -12,10 +12,12 @@
 #include <optional>
 
 #include "core/base/log.h"
+#include "core/config/amounts.h"
 #include "core/config/head_connection.h"
 #include "core/config/home.h"
 #include "core/control/kj_error.h"
 #include "core/control/rpc.h"
+#include "runtime/agent/memory_use.h"
 #include "runtime/agent/node_agent.h"
 #include "tools/troupe/head_client.h"
 #include "tools/troupe/lifeline.h"
@@ -28,6 +30,10 @@ constexpr auto kPatience = 60 * kj::SECONDS;
 constexpr auto kFirstRetry = 50 * kj::MILLISECONDS;
 constexpr auto kSlowestRetry = 1 * kj::SECONDS;
 constexpr std::size_t kOldStates = 8;
+constexpr std::uint64_t kDefaultObjectDisk = std::uint64_t{64} << 30;
+
+// 30 % of the machine's memory: it is taken as objects come.
+std::uint64_t default_object_memory() { return machine_memory().total / 10 * 3; }
 
 struct Options {
   std::optional<std::string> head;
@@ -97,6 +103,13 @@ void raise_descriptor_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+std::uint64_t bytes_of(const char* option, const std::optional<std::string>& text, std::uint64_t otherwise) {
+  if (!text) return otherwise;
+  auto bytes = parse_bytes(*text);
+  if (!bytes) throw UsageError(std::string(option) + ": " + bytes.error().message);
+  return static_cast<std::uint64_t>(*bytes);
+}
+
 int node(const Options& options) {
   if (options.name.find_first_of("/: \n") != std::string::npos) {
     throw UsageError("--name: a node's name has no blanks, '/' or ':'");
@@ -110,6 +123,9 @@ int node(const Options& options) {
   agent_options.resources = std::move(resources);
   agent_options.state = options.state.empty() ? default_state(options.name) : options.state;
   agent_options.reaps_orphans = true;
+  agent_options.object_memory =
+      bytes_of("--object-memory", options.resources.object_memory, default_object_memory());
+  agent_options.object_disk = bytes_of("--object-disk", options.resources.object_disk, kDefaultObjectDisk);
   if (auto made = make_private_directory(agent_options.state); !made) throw Failed(made.error());
   auto lock = lock_state(agent_options.state);
   if (!lock)

@@ -28,6 +28,10 @@ void ResourceOptions::add_to(CLI::App& app) {
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
+  app.add_option("--object-memory", object_memory,
+                 "shared memory for objects, like 8GiB; else 30 % of the machine's; 0: none");
+  app.add_option("--object-disk", object_disk,
+                 "disk space for objects that the memory has no room for, like 100GiB; else 64 GiB");
 }
 
 Resources ResourceOptions::resources() const {
@@ -62,6 +66,8 @@ std::vector<std::string> ResourceOptions::arguments() const {
   if (cpus) add("--cpus", *cpus);
   if (gpus) add("--gpus", *gpus);
   if (memory) add("--memory", *memory);
+  if (object_memory) add("--object-memory", *object_memory);
+  if (object_disk) add("--object-disk", *object_disk);
   for (const auto& one : others) add("--resource", one);
   return out;
 }
