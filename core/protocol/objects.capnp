@@ -81,4 +81,8 @@ interface ObjectPeer {
   claimed @3 (transits :List(Transit)) -> ();
   memory @4 () -> (memory :ObjectMemory);
   list @5 (limit :UInt32) -> (objects :List(ObjectView), total :UInt64);
+  source @6 (id :ObjectId, host :Text, port :UInt16, failed :UInt64) -> (node :UInt64, host :Text, port :UInt16, size :UInt64);
+  # Of the object's home: from where the caller may fetch it. It passes it on at that address; `failed` is the node
+  # that was no use before, or 0.
+  fetched @7 (id :ObjectId, whole :Bool) -> ();  # the caller has all of it, or has given up
 }

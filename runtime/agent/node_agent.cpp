@@ -12,6 +12,7 @@
 #include "runtime/agent/servants.h"
 #include "runtime/agent/zygote_starter.h"
 #include "runtime/objects/object_service.h"
+#include "runtime/objects/transfer/transfer.h"
 
 namespace troupe {
 namespace {
@@ -75,6 +76,11 @@ Result<void> NodeAgent::start_objects() {
   store.socket = state_->sockets() + "/objects";
   store.host = options.tcp_host;
   store.name = options.name;
+  if (!store.host.empty()) {
+    store.puller = [loop = control_, token = options.token, host = store.host](ObjectHost& of) {
+      return Transfer::create(*loop, of, token, host);
+    };
+  }
   auto made = std::make_unique<ObjectService>(*control_, std::move(store));
   if (auto started = made->start(); !started) return started.error();
   objects_ = std::move(made);

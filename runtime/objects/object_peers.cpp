@@ -41,6 +41,12 @@ void ObjectPeers::say(NodeId to, Word word) {
   });
 }
 
+kj::Maybe<wire::ObjectPeer::Client> ObjectPeers::reach(NodeId home) {
+  Way& way = ways_[home];
+  if (way.peer == nullptr && !way.connecting) connect(home);
+  return way.peer;
+}
+
 void ObjectPeers::connect(NodeId to) {
   ways_[to].connecting = true;
   std::weak_ptr<int> alive = alive_;

@@ -33,6 +33,9 @@ class ObjectPeers {
   void give_back(const ObjectId& id);
   void claimed(const Transit& transit);
 
+  // The home over the connection there is; without one it is made, for the next time.
+  kj::Maybe<wire::ObjectPeer::Client> reach(NodeId home);
+
   // Of nodes that call us.
   void came(NodeId node);
   void went(NodeId node);  // its connection ended

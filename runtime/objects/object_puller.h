@@ -2,20 +2,17 @@
 //
 // The store calls ObjectPuller when a process wants an object that has no copy here; the puller gets it
 // through ObjectHost, which the store is. Both are used on the control thread only, and neither calls the
-// other back from inside a call. Filling and serving bytes is done by threads of the puller's own, through
-// Place::progress.
+// other back from inside a call. Filling and serving bytes is done by threads of the puller's own.
 #pragma once
 
 #include <kj/async.h>
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "core/base/error.h"
-#include "runtime/objects/copies.h"
 #include "runtime/objects/object_id.h"
 
 namespace troupe {
@@ -27,6 +24,22 @@ struct StoreNode {
   std::uint16_t port = 0;           // 0: it takes nobody from other nodes
 };
 
+// Where an object can be fetched: a node that has all of it, or receives it itself.
+struct ObjectSource {
+  NodeId node;
+  std::string host;
+  std::uint16_t port = 0;
+  std::uint64_t size = 0;
+};
+// Who asks for a source, and where it will pass the object on. `failed`: the source it had, if that was no
+// use.
+struct ObjectAsker {
+  NodeId node;
+  std::string host;
+  std::uint16_t port = 0;
+  NodeId failed;
+};
+
 class ObjectHost {
  public:
   // Memory of the arena. While a Place lives, its bytes stay where they are: of a reserve() until sealed() or
@@ -35,9 +48,6 @@ class ObjectHost {
     std::byte* bytes = nullptr;
     std::uint64_t offset = 0, size = 0;  // in the arena's file
     int arena = -1;                      // the arena's file, for sendfile and the like
-    // How many bytes from the start are there. Written by whoever fills it (release), read by whoever serves
-    // it (acquire): a copy that is still coming may be served as far as it is. Null: all of it.
-    std::shared_ptr<std::atomic<std::uint64_t>> progress;
     std::shared_ptr<void> pin;
   };
 
@@ -52,7 +62,10 @@ class ObjectHost {
   virtual kj::Promise<std::optional<Place>> pin_copy(const ObjectId& id) = 0;
   // Size of an object whose home is here, if it lives.
   virtual std::optional<std::uint64_t> size_of(const ObjectId& id) const = 0;
-  virtual Copies& copies() = 0;  // of the objects whose home is here
+  // Asks the object's home, or tells it that this node has all of it, or has given up. Rejected: object_lost
+  // when the home does not know it.
+  virtual kj::Promise<ObjectSource> ask_source(const ObjectId& id, const ObjectAsker& self) = 0;
+  virtual void tell_fetched(const ObjectId& id, bool whole) = 0;
   // Asks the head where that node's store listens; null: it is lost for good. Rejected while no head answers.
   virtual kj::Promise<std::optional<StoreNode>> find_node(NodeId node) = 0;
 
@@ -67,7 +80,10 @@ class ObjectPuller {
   virtual void pull(const ObjectId& id) = 0;
   // Nobody waits any more: end it soon with aborted (or sealed).
   virtual void stop(const ObjectId& id) = 0;
-  virtual void node_lost(NodeId) {}
+  virtual void node_lost(NodeId node) = 0;
+  // As the home of the object, for another node.
+  virtual kj::Promise<ObjectSource> source(const ObjectId& id, const ObjectAsker& asker) = 0;
+  virtual void fetched(const ObjectId& id, NodeId puller, bool whole) = 0;
 
   using Factory = std::function<std::unique_ptr<ObjectPuller>(ObjectHost&)>;
 };

@@ -115,6 +115,7 @@ void ObjectState::named(NodeId node, const std::string& name) {
                   a.clear();
                   b.clear();
                 }));
+    puller_ = nullptr;  // before its memory may be another object's
     peers_.forget();
     coming_.clear();
     own_pins_.clear();
@@ -138,7 +139,6 @@ void ObjectState::joined(wire::Membership::Client membership) { membership_ = kj
 
 void ObjectState::lost_node(NodeId node) {
   if (puller_) puller_->node_lost(node);
-  copies_.node_gone(node);
   decide(
       [&](StoreCore& core, StoreCore::Now now, StoreCore::Actions& out) { core.node_gone(node, now, out); });
 }
@@ -325,7 +325,6 @@ void ObjectState::perform_one(StoreCore::Action& action) {
     auto at = coming_.find(reserved->id);
     auto copy = place_at(reserved->blank.offset, reserved->blank.size);
     if (at == coming_.end()) return;
-    copy.progress = std::make_shared<std::atomic<std::uint64_t>>(0);
     at->second.place = copy;
     at->second.reserving->fulfill(kj::mv(copy));
   } else if (auto* refused = std::get_if<StoreCore::Refused>(&action)) {
@@ -392,6 +391,30 @@ kj::Promise<std::optional<ObjectHost::Place>> ObjectState::pin_copy(const Object
     });
     return place;
   });
+}
+
+kj::Promise<ObjectSource> ObjectState::ask_source(const ObjectId& id, const ObjectAsker& self) {
+  KJ_IF_MAYBE (home, peers_.reach(id.node)) {
+    auto call = home->sourceRequest();
+    write_id(call.initId(), id);
+    call.setHost(self.host.c_str());
+    call.setPort(self.port);
+    call.setFailed(self.failed.value);
+    return call.send().then([](capnp::Response<wire::ObjectPeer::SourceResults> answer) {
+      return ObjectSource{{answer.getNode()}, answer.getHost().cStr(), answer.getPort(), answer.getSize()};
+    });
+  }
+  return kj_exception(
+      Error(ErrorKind::unavailable, "node " + to_string(id.node) + ", its home, is not connected"));
+}
+
+void ObjectState::tell_fetched(const ObjectId& id, bool whole) {
+  KJ_IF_MAYBE (home, peers_.reach(id.node)) {
+    auto call = home->fetchedRequest();
+    write_id(call.initId(), id);
+    call.setWhole(whole);
+    loop_.spawn("telling an object's home", call.send().ignoreResult().catch_([](kj::Exception&&) {}));
+  }
 }
 
 std::optional<std::uint64_t> ObjectState::size_of(const ObjectId& id) const { return core_->size_of(id); }

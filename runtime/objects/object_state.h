@@ -66,6 +66,7 @@ class ObjectState final : public ObjectHost, public std::enable_shared_from_this
   const std::string& name() const { return name_; }
   const ObjectServiceOptions& options() const { return options_; }
   ObjectPeers& peers() { return peers_; }
+  ObjectPuller* puller() { return puller_.get(); }
   const std::string& path() const { return options_.socket; }
   std::uint16_t port() const { return port_; }
 
@@ -76,7 +77,8 @@ class ObjectState final : public ObjectHost, public std::enable_shared_from_this
   void aborted(const ObjectId& id, const Error& why) override;
   kj::Promise<std::optional<Place>> pin_copy(const ObjectId& id) override;
   std::optional<std::uint64_t> size_of(const ObjectId& id) const override;
-  Copies& copies() override { return copies_; }
+  kj::Promise<ObjectSource> ask_source(const ObjectId& id, const ObjectAsker& self) override;
+  void tell_fetched(const ObjectId& id, bool whole) override;
   kj::Promise<std::optional<StoreNode>> find_node(NodeId node) override;
 
  private:
@@ -106,7 +108,6 @@ class ObjectState final : public ObjectHost, public std::enable_shared_from_this
   std::unique_ptr<StoreCore> core_;
   SpillDisk disk_;
   ObjectPeers peers_;
-  Copies copies_;
   std::unique_ptr<ObjectPuller> puller_;
   std::unique_ptr<Populate> populate_;
   std::unique_ptr<Acceptor> processes_, others_;

@@ -197,6 +197,30 @@ kj::Promise<void> PeerServant::claimed(ClaimedContext context) {
   return kj::READY_NOW;
 }
 
+kj::Promise<void> PeerServant::source(SourceContext context) {
+  auto state = locked(state_);
+  auto params = context.getParams();
+  if (!from_) return kj_exception(Error(ErrorKind::invalid_argument, "greet first"));
+  if (state->puller() == nullptr)
+    return kj_exception(Error(ErrorKind::unavailable, "this node passes no objects on"));
+  ObjectAsker asker{from_, params.getHost().cStr(), params.getPort(), {params.getFailed()}};
+  return state->puller()->source(read_id(params.getId()), asker).then([context](ObjectSource source) mutable {
+    auto results = context.getResults();
+    results.setNode(source.node.value);
+    results.setHost(source.host.c_str());
+    results.setPort(source.port);
+    results.setSize(source.size);
+  });
+}
+
+kj::Promise<void> PeerServant::fetched(FetchedContext context) {
+  auto state = locked(state_);
+  auto params = context.getParams();
+  if (from_ && state->puller() != nullptr)
+    state->puller()->fetched(read_id(params.getId()), from_, params.getWhole());
+  return kj::READY_NOW;
+}
+
 kj::Promise<void> PeerServant::memory(MemoryContext context) {
   locked(state_)->fill(context.getResults().initMemory());
   return kj::READY_NOW;

@@ -38,6 +38,8 @@ class PeerServant final : public wire::ObjectPeer::Server {
   kj::Promise<void> claimed(ClaimedContext context) override;
   kj::Promise<void> memory(MemoryContext context) override;
   kj::Promise<void> list(ListContext context) override;
+  kj::Promise<void> source(SourceContext context) override;
+  kj::Promise<void> fetched(FetchedContext context) override;
 
  private:
   kj::Promise<void> lend(BorrowContext context, int tries);

@@ -16,7 +16,7 @@ struct Case {
   std::function<double()> floor;  // may be empty
   const char* poll_us = nullptr;  // TROUPE_POLL_US for the driver and its workers
   bool cluster = true;            // needs a troupe::Runtime
-  bool remote = false;            // needs the second host of tools/bench/two_hosts
+  bool remote = false;            // needs the far hosts of tools/bench/hosts
   int runs = 5;
 };
 

@@ -1,12 +1,13 @@
 // troupe bench CASE…: runs the benchmark program, which lies beside this one, on a local cluster of its own.
-// Cases between hosts run between two network namespaces.
+// Cases between hosts run between network namespaces.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <memory>
-#include <set>
 #include <vector>
 
 #include "tools/troupe/command.h"
@@ -39,19 +40,28 @@ Run add_bench(CLI::App& app) {
   return [options]() -> int {
     namespace fs = std::filesystem;
     fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
-    std::string troupe = folder / "troupe", bench = folder / "troupe-bench", hosts = folder / "two_hosts";
+    std::string troupe = folder / "troupe", bench = folder / "troupe-bench", hosts = folder / "hosts";
     if (!fs::exists(bench))
       throw Failed("the benchmark is not built: cmake --build build/release --target troupe-bench");
     if (options->list) become({bench, "--list"});
     if (options->cases.empty()) throw UsageError("name a case; --list shows them");
-    static const std::set<std::string> remote = {"actor_remote_sync", "actor_remote_async"};
-    bool far = false, near = false;
-    for (auto& name : options->cases) (remote.count(name) ? far : near) = true;
-    if (far && near) throw UsageError("cases between hosts are measured apart from the others");
+    // How many far hosts a case needs.
+    static const std::map<std::string, int> remote = {
+        {"actor_remote_sync", 1}, {"actor_remote_async", 1}, {"object_pull", 1}, {"object_broadcast", 8}};
+    int far = 0;
+    bool near = false;
+    for (auto& name : options->cases) {
+      auto at = remote.find(name);
+      if (at == remote.end())
+        near = true;
+      else
+        far = std::max(far, at->second);
+    }
+    if (far > 0 && near) throw UsageError("cases between hosts are measured apart from the others");
     // Polling is set for a whole cluster: a case that needs it otherwise comes alone.
     std::vector<std::string> line;
-    if (far)
-      line = {hosts, troupe, bench, bench};
+    if (far > 0)
+      line = {hosts, std::to_string(far), troupe, bench, bench};
     else
       line = {troupe, "run", "--local", bench};
     for (auto& name : options->cases) line.push_back(name);
