@@ -26,6 +26,10 @@ void throw_failure(const Error& error) {
       throw AlreadyExists(error);
     case ErrorKind::invalid_argument:
       throw InvalidArgument(error);
+    case ErrorKind::object_lost:
+      throw ObjectLost(error);
+    case ErrorKind::object_store_full:
+      throw ObjectStoreFull(error);
     default:
       throw Failure(error);
   }

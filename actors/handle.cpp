@@ -75,6 +75,7 @@ void submit(Lane& lane, const std::shared_ptr<ActorRef>& actor, CallSource& sour
   auto call = std::make_unique<QueuedCall>();
   call->request = request;
   call->args.assign(args.bytes().begin(), args.bytes().end());
+  call->attachments = args.take_attachments();
   call->state = Ref<CallState>::share(state);
   lane.post(new DeferredCall(actor, std::move(call)));
 }

@@ -130,6 +130,10 @@ ActorId spawn(const ClassTable& table, const ActorOptions& options, const Writer
   if (options.detached() && options.on_failure()) {
     throw_failure(Error(ErrorKind::invalid_argument, "a detached actor has no owner to tell of its failure"));
   }
+  if (args.has_attachments()) {
+    throw_failure(Error(ErrorKind::invalid_argument,
+                        "a constructor's arguments cannot refer to objects: pass references in a call"));
+  }
   if (args.size() > kMostConstructorBytes) {
     throw_failure(Error(ErrorKind::invalid_argument,
                         "constructor arguments of " + std::to_string(args.size()) +

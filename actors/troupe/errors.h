@@ -49,6 +49,14 @@ struct AlreadyExists : Failure {
 struct InvalidArgument : Failure {
   using Failure::Failure;
 };
+// No copy of the object is left: it was freed, or the nodes that had it are gone.
+struct ObjectLost : Failure {
+  using Failure::Failure;
+};
+// Neither the node's object memory nor its disk has room; the message says what takes it up.
+struct ObjectStoreFull : Failure {
+  using Failure::Failure;
+};
 
 // Throws the exception of the error's kind; other kinds throw Failure itself.
 [[noreturn]] void throw_failure(const Error& error);

@@ -7,6 +7,7 @@
 #include "troupe/future.h"
 #include "troupe/group.h"
 #include "troupe/handle.h"
+#include "troupe/object.h"
 #include "troupe/options.h"
 #include "troupe/runtime.h"
 #include "troupe/stream.h"

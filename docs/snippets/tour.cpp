@@ -280,6 +280,14 @@ void tensors() {
   std::printf("tensors: %s, %g\n", columns.describe().c_str(), row.view<float, 1>()(4));
 }
 
+void objects() {
+  auto batch = troupe::Tensor::zeros(troupe::DType::f32, {1000, 64});
+  troupe::ObjectRef<troupe::Tensor> ref = troupe::put(batch);  // one copy, into shared memory
+  troupe::Object<troupe::Tensor> there = ref.get();            // none
+  float first = there->view<float, 2>()(0, 0);
+  std::printf("objects: %s, %g\n", there->describe().c_str(), first);
+}
+
 void groups() {
   std::vector<troupe::Handle<Trainer>> trainers;
   for (int i = 0; i < 3; ++i) trainers.push_back(troupe::spawn<Trainer>(troupe::ActorOptions()));
@@ -312,6 +320,7 @@ int main(int argc, char** argv) {
     owners();
     durable_actors();
     tensors();
+    objects();
     groups();
     resources();
   } catch (const troupe::Failure& failure) {

@@ -68,6 +68,9 @@ void write_call(std::byte* to, std::size_t size, const CallHeader& header, std::
   call.setDeadline(header.deadline_ms);
   call.setCredit(header.credit);
   call.setTrace(header.trace);
+  call.setShares(header.shares);
+  frame.setRefs(header.extras.refs);
+  frame.setOutside(header.extras.outside);
   if (!args.empty()) call.setArgs(as_data(args));
   if (header.number.sequence != 0) {
     auto number = frame.initNumber();
@@ -87,10 +90,12 @@ void write_call(std::byte* to, std::size_t size, const CallHeader& header, std::
 std::size_t bytes_size(std::size_t bytes) { return (base_words() + words(bytes)) * kWord; }
 
 void write_bytes(std::byte* to, std::size_t size, FrameKind kind, std::uint64_t id,
-                 std::span<const std::byte> bytes) {
+                 std::span<const std::byte> bytes, FrameExtras extras) {
   capnp::FlatMessageBuilder message(as_words(to, size));
   auto frame = message.initRoot<wire::Frame>();
   frame.setId(id);
+  frame.setRefs(extras.refs);
+  frame.setOutside(extras.outside);
   if (kind == FrameKind::item)
     frame.setItem(as_data(bytes));
   else
@@ -131,6 +136,8 @@ bool parse_frame(std::span<const std::byte> frame, FrameView& view, HopList& cha
   FlatReader message(frame);
   auto root = message.getRoot<wire::Frame>();
   view.call.id = root.getId();
+  view.extras.refs = root.getRefs();
+  view.extras.outside = root.getOutside();
   switch (root.which()) {
     case wire::Frame::CALL: {
       auto call = root.getCall();
@@ -142,6 +149,7 @@ bool parse_frame(std::span<const std::byte> frame, FrameView& view, HopList& cha
       view.call.deadline_ms = call.getDeadline();
       view.call.credit = call.getCredit();
       view.call.trace = call.getTrace();
+      view.call.shares = call.getShares();
       view.bytes = as_span(call.getArgs());
       view.call.number = {};
       if (root.hasNumber()) {

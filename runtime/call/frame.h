@@ -62,6 +62,12 @@ class HopList {
 
 enum class FrameKind : std::uint8_t { call, value, failure, item, credit, cancel, gone, unknown };
 
+// Of args, value and item (runtime/objects/travel.h).
+struct FrameExtras {
+  bool refs = false;     // references follow the bytes
+  bool outside = false;  // the bytes lie in the object of the first one
+};
+
 struct CallHeader {
   std::uint64_t id = 0;
   ActorId actor;
@@ -71,7 +77,9 @@ struct CallHeader {
   std::uint32_t deadline_ms = 0;  // left, 0: none
   std::uint32_t credit = 0;
   std::uint64_t trace = 0;
-  CallNumber number;  // to a durable actor
+  CallNumber number;    // to a durable actor
+  bool shares = false;  // the caller reads the object store of the callee's node
+  FrameExtras extras;
 };
 
 // Sizes are in bytes and exact; the write functions fill zeroed, 8-aligned memory of that size.
@@ -82,7 +90,7 @@ void write_call(std::byte* to, std::size_t size, const CallHeader& header, std::
 // Replies and stream items carry bytes.
 std::size_t bytes_size(std::size_t bytes);
 void write_bytes(std::byte* to, std::size_t size, FrameKind kind, std::uint64_t id,
-                 std::span<const std::byte> bytes);
+                 std::span<const std::byte> bytes, FrameExtras extras = {});
 
 std::size_t short_size();
 void write_credit(std::byte* to, std::size_t size, std::uint64_t id, std::uint32_t credit);
@@ -96,7 +104,8 @@ struct FrameView {
   FrameKind kind = FrameKind::unknown;
   CallHeader call;  // `id` always, the rest for calls
   std::uint32_t credit = 0;
-  std::span<const std::byte> bytes;  // args, value or item
+  std::span<const std::byte> bytes;  // args, value or item; with the references' block
+  FrameExtras extras;
 };
 
 // Parses the frame; false when it is not a well-formed message. `chain` receives a call's chain and `error` a

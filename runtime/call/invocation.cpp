@@ -29,14 +29,15 @@ void Invocation::not_here() {
   reply();
 }
 
-void Invocation::send_item(const Writer& item) {
+void Invocation::send_item(Writer& item) {
   if (peer != nullptr) {
     peer->item(*this, item);
   } else if (state) {
     // The consumer lives on another lane, perhaps: the bytes travel.
     std::vector<std::byte> bytes(item.bytes().begin(), item.bytes().end());
-    auto deliver = [state = state, bytes = std::move(bytes)] {
-      Reader reader(bytes);
+    std::shared_ptr<Attachments> attachments(item.take_attachments());
+    auto deliver = [state = state, bytes = std::move(bytes), attachments] {
+      Reader reader(bytes, attachments.get());
       state->take_item(reader);
     };
     if (Lane::current() == &state->lane())
@@ -55,9 +56,10 @@ void Invocation::reply() {
     } else {
       static thread_local Writer scratch;
       scratch.clear();
+      scratch.set_sharing(shares);
       try {
         encode_result(scratch);
-        peer->reply(*this, scratch.bytes());
+        peer->reply(*this, scratch);
       } catch (const std::exception& e) {
         peer->reply(*this, FrameKind::failure,
                     Error(ErrorKind::internal, std::string("the result could not be encoded: ") + e.what()));

@@ -42,7 +42,7 @@ class Invocation : public LaneTask, public Pooled {
   void failed(Error error);
   void not_here();  // the target's incarnation is not on this lane
   // A stream's next item.
-  void send_item(const Writer& item);
+  void send_item(Writer& item);
 
   // ---- set by the runtime ----
   ActorCell* cell = nullptr;
@@ -55,6 +55,7 @@ class Invocation : public LaneTask, public Pooled {
   bool one_way = false;
   bool cancelled = false;
   bool running = false;
+  bool shares = false;  // a caller behind a link reads the same object store
   std::uint32_t credit = 0;
   std::uint16_t method = 0;
   std::uint32_t incarnation = 0;  // 0: any

@@ -12,6 +12,7 @@
 #include "runtime/call/invocation.h"
 #include "runtime/call/route.h"
 #include "runtime/lane/lane.h"
+#include "runtime/objects/travel.h"
 
 namespace troupe {
 namespace {
@@ -22,6 +23,9 @@ std::span<const std::byte> bytes_of(const std::vector<std::uint64_t>& words) {
   return std::as_bytes(std::span(words));
 }
 
+// Results up to this size travel in the frame.
+constexpr std::size_t kInlineResult = 64 << 10;
+
 constexpr std::uint32_t slot_of(std::uint64_t id) { return static_cast<std::uint32_t>(id); }
 
 }  // namespace
@@ -29,7 +33,30 @@ constexpr std::uint32_t slot_of(std::uint64_t id) { return static_cast<std::uint
 Peer::Peer(Lane& lane, std::unique_ptr<Link> link, bool serves, bool cheap)
     : lane_(lane), link_(std::move(link)), serves_(serves), cheap_(cheap) {}
 
-Peer::~Peer() = default;
+Peer::~Peer() {
+  if (channel_ != 0) ObjectClient::get().expire(channel_);
+}
+
+std::uint64_t Peer::channel() {
+  if (channel_ == 0) channel_ = ObjectClient::get().new_channel();
+  return channel_;
+}
+
+// Big messages on a link within the machine: the next ones may go through its object store.
+void Peer::note_size(std::size_t bytes) const {
+  if (bytes >= kInlineResult && cheap_ && !ObjectClient::get().node()) ObjectClient::get().want();
+}
+
+bool Peer::shares() const { return place_.node && place_.node == ObjectClient::get().node(); }
+
+bool Peer::take_references(FrameView& view) {
+  attachments_ = std::make_unique<Attachments>();
+  if (!receive_travellers(view.bytes, *attachments_)) {
+    attachments_ = nullptr;
+    return false;
+  }
+  return true;
+}
 
 std::unique_ptr<Peer> Peer::calling(Lane& lane, std::unique_ptr<Link> link, const Place& place) {
   bool cheap = link->flush_is_cheap();
@@ -81,8 +108,16 @@ void Peer::send(const std::vector<std::uint64_t>& frame) {
 // ---- caller ----
 
 bool Peer::call(Route& route, const CallRequest& request, std::span<const std::byte> args,
-                std::span<const Hop> chain, CallState* state, const CallNumber* number) {
+                std::span<const Hop> chain, CallState* state, const CallNumber* number,
+                const Attachments* attachments) {
   CallHeader header;
+  header.shares = shares();
+  std::vector<std::byte> with_refs;
+  if (attachments != nullptr) {
+    header.extras.refs = true;
+    with_refs = with_travellers(args, *attachments, channel());
+    args = with_refs;
+  }
   if (number != nullptr) header.number = *number;
   header.actor = route.actor;
   header.incarnation = route.incarnation;
@@ -109,10 +144,12 @@ bool Peer::call(Route& route, const CallRequest& request, std::span<const std::b
     }
     header.id = index | static_cast<std::uint64_t>(slots_[index].generation) << 32;
   }
+  note_size(args.size());
   std::size_t size = call_size(args.size(), chain.size(), number != nullptr);
   Error error;
   std::byte* to = begin(size, "a call with arguments", &error);
   if (to == nullptr) {
+    if (attachments != nullptr) take_back(args);
     if (size <= kMaxFrame && (link_->closed() || link_->backlog() == 0)) return false;
     if (state != nullptr) state->fail(std::move(error));
     return true;
@@ -182,7 +219,7 @@ void Peer::on_reply(const FrameView& view) {
   if (view.kind == FrameKind::item) {
     Ref<CallState> state = slot->state;
     try {
-      Reader reader(view.bytes);
+      Reader reader(view.bytes, attachments_.get());
       state->take_item(reader);
     } catch (const std::exception& e) {
       lane_.routes().abandon(*state, Error(ErrorKind::internal,
@@ -196,7 +233,8 @@ void Peer::on_reply(const FrameView& view) {
   free_slot(slot_of(view.call.id));
   state->in_flight.peer = nullptr;
   if (view.kind == FrameKind::value) {
-    Reader reader(view.bytes);
+    note_size(view.bytes.size());
+    Reader reader(view.bytes, attachments_.get());
     state->finish_from(reader);
   } else if (view.kind == FrameKind::gone) {
     lane_.routes().gone(route.actor, error_.incarnation, std::move(state), error_);
@@ -260,7 +298,7 @@ void Peer::on_call(const FrameView& view) {
   }
   Invocation* call;
   try {
-    Reader reader(view.bytes);
+    Reader reader(view.bytes, attachments_.get());
     call = methods[view.call.method].decode(reader);
   } catch (const std::exception& e) {
     refuse(FrameKind::failure, Error(ErrorKind::invalid_argument,
@@ -273,6 +311,7 @@ void Peer::on_call(const FrameView& view) {
   call->incarnation = view.call.incarnation;
   call->credit = view.call.credit;
   call->trace = view.call.trace;
+  call->shares = view.call.shares;
   call->chain = chain_;
   if (view.call.number.sequence != 0) call->once = std::make_unique<OnceCall>(view.call.number, view.bytes);
   if (view.call.deadline_ms != 0)
@@ -297,6 +336,28 @@ void Peer::on_frame(std::span<const std::byte> frame) {
     link_->blame("the peer sent a frame that is not a well-formed message");
     return;
   }
+  if (view.extras.refs) [[unlikely]] {
+    if (!take_references(view)) return link_->blame("the peer sent references that are none");
+    if (view.extras.outside) {
+      auto bytes = outside_bytes(*attachments_);
+      if (bytes) {
+        view.bytes = bytes->bytes;
+        outside_ = bytes->owner;
+      } else {
+        view.kind = FrameKind::failure;  // of a result: only those lie outside
+        error_ = bytes.error();
+      }
+      attachments_->erase(attachments_->begin());
+    }
+    dispatch(view);
+    attachments_ = nullptr;
+    outside_ = nullptr;
+    return;
+  }
+  dispatch(view);
+}
+
+void Peer::dispatch(const FrameView& view) {
   switch (view.kind) {
     case FrameKind::call:
       if (serves_)
@@ -335,26 +396,61 @@ void Peer::forget(Invocation& call) {
   call.peer = nullptr;
 }
 
+void Peer::reply(Invocation& call, Writer& result) {
+  if (reply_lost.fires()) {
+    link_->close("a fault point lost a reply");
+    return forget(call);
+  }
+  write_value(FrameKind::value, call, result.bytes(), result.take_attachments(), "a result");
+  forget(call);
+}
+
 void Peer::reply(Invocation& call, std::span<const std::byte> result) {
   if (reply_lost.fires()) {
     link_->close("a fault point lost a reply");
     return forget(call);
   }
-  std::size_t size = bytes_size(result.size());
+  write_value(FrameKind::value, call, result, nullptr, "a result");
+  forget(call);
+}
+
+// Big results go through the object store where both sides read it, and the frame only names them.
+void Peer::write_value(FrameKind kind, Invocation& call, std::span<const std::byte> bytes,
+                       std::unique_ptr<Attachments> attachments, const char* what) {
+  FrameExtras extras;
+  std::vector<std::byte> with_refs;
+  if (call.shares && bytes.size() > kInlineResult) {
+    if (auto space = ObjectClient::get().try_reserve(bytes.size())) {
+      space.write(0, bytes);
+      auto object = space.seal(bytes.size());
+      if (!attachments) attachments = std::make_unique<Attachments>();
+      attachments->insert(attachments->begin(), Ref<Attachment>::adopt(object.leave()));
+      extras.outside = true;
+      bytes = {};
+    }
+  }
+  if (attachments) {
+    extras.refs = true;
+    with_refs = with_travellers(bytes, *attachments, channel());
+    bytes = with_refs;
+  }
+  std::size_t size = bytes_size(bytes.size());
   Error error;
-  if (std::byte* to = begin(size, "a result", &error)) {
-    write_bytes(to, size, FrameKind::value, call.id, result);
+  if (std::byte* to = begin(size, what, &error)) {
+    write_bytes(to, size, kind, call.id, bytes, extras);
     end();
-    if (reply_twice.fires()) {
-      if (std::byte* again = begin(size, "a result", nullptr)) {
-        write_bytes(again, size, FrameKind::value, call.id, result);
+    if (kind == FrameKind::value && !extras.refs && reply_twice.fires()) {
+      if (std::byte* again = begin(size, what, nullptr)) {
+        write_bytes(again, size, kind, call.id, bytes, extras);
         end();
       }
     }
-  } else {
-    send(failure_frame(FrameKind::failure, call.id, error));
+    return;
   }
-  forget(call);
+  if (extras.refs) take_back(bytes);
+  // A generator stops at its next step; it is still on the stack here.
+  if (kind == FrameKind::item) call.cancelled = true;
+  send(failure_frame(FrameKind::failure, call.id, error));
 }
 
 void Peer::reply(Invocation& call, FrameKind kind, const Error& error) {
@@ -362,17 +458,8 @@ void Peer::reply(Invocation& call, FrameKind kind, const Error& error) {
   forget(call);
 }
 
-void Peer::item(Invocation& call, const Writer& value) {
-  std::size_t size = bytes_size(value.size());
-  Error error;
-  if (std::byte* to = begin(size, "a stream's item", &error)) {
-    write_bytes(to, size, FrameKind::item, call.id, value.bytes());
-    end();
-  } else {
-    // The generator stops at its next step; it is still on the stack here.
-    call.cancelled = true;
-    send(failure_frame(FrameKind::failure, call.id, error));
-  }
+void Peer::item(Invocation& call, Writer& value) {
+  write_value(FrameKind::item, call, value.bytes(), value.take_attachments(), "a stream's item");
 }
 
 // ---- the end ----

@@ -54,7 +54,10 @@ class Peer final : private Link::Sink {
   // ---- caller ----
   // False: the link is ending and took nothing; its loss will be told soon, and the call may wait for that.
   bool call(Route& route, const CallRequest& request, std::span<const std::byte> args,
-            std::span<const Hop> chain, CallState* state, const CallNumber* number = nullptr);
+            std::span<const Hop> chain, CallState* state, const CallNumber* number = nullptr,
+            const Attachments* attachments = nullptr);
+  // Its node's object store is also this process's.
+  bool shares() const;
   void abandon(CallState& state);  // takes it out and tells the callee
   void grant(const CallState& state, std::uint32_t credit);
   std::vector<Ref<CallState>> in_flight_of(const Route& route) const;  // oldest first
@@ -62,9 +65,10 @@ class Peer final : private Link::Sink {
   std::vector<std::pair<std::uint64_t, Ref<CallState>>> take_in_flight();
 
   // ---- callee ----
+  void reply(Invocation& call, Writer& result);
   void reply(Invocation& call, std::span<const std::byte> result);
   void reply(Invocation& call, FrameKind kind, const Error& error);
-  void item(Invocation& call, const Writer& value);
+  void item(Invocation& call, Writer& value);
   void forget(Invocation& call);
 
   // The lane's bookkeeping.
@@ -81,8 +85,15 @@ class Peer final : private Link::Sink {
 
   Peer(Lane& lane, std::unique_ptr<Link> link, bool serves, bool cheap);
   void on_frame(std::span<const std::byte> frame) override;
+  void dispatch(const FrameView& view);
   void on_call(const FrameView& view);
   void on_reply(const FrameView& view);
+  // Takes over what the frame refers to; false: it lies. Readers of view.bytes see the message's own bytes.
+  bool take_references(FrameView& view);
+  void write_value(FrameKind kind, Invocation& call, std::span<const std::byte> bytes,
+                   std::unique_ptr<Attachments> attachments, const char* what);
+  std::uint64_t channel();
+  void note_size(std::size_t bytes) const;
   std::byte* begin(std::size_t size, const char* what, Error* error);
   void end();
   void send(const std::vector<std::uint64_t>& frame);
@@ -99,6 +110,9 @@ class Peer final : private Link::Sink {
   std::vector<Invocation*> serving_;             // by the slot in the caller's number
   HopList chain_;
   Error error_;
+  std::uint64_t channel_ = 0;                 // names the references sent on this link; 0: none were
+  std::unique_ptr<Attachments> attachments_;  // of the frame that is being read, if it has any
+  std::shared_ptr<const void> outside_;       // keeps its bytes
 };
 
 }  // namespace troupe

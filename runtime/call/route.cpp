@@ -77,10 +77,12 @@ void RouteTable::submit(Route& route, CallSource& source, const CallRequest& req
   bool once = request.retries == 0 && !route.durable;  // it will not be sent again
   if (open && once) {
     scratch_.clear();
+    scratch_.set_sharing(route.peer->shares());
     source.encode(scratch_);
     HopList chain;
     make_chain(chain, number);
-    open = route.peer->call(route, request, scratch_.bytes(), chain, state);
+    auto attachments = scratch_.take_attachments();
+    open = route.peer->call(route, request, scratch_.bytes(), chain, state, nullptr, attachments.get());
     scratch_.trim(1 << 20);
     if (open) return;
   }
@@ -101,8 +103,10 @@ void RouteTable::submit(Route& route, CallSource& source, const CallRequest& req
   call->number = number;
   call->request = request;
   scratch_.clear();
+  scratch_.set_sharing(false);
   source.encode(scratch_);
   call->args.assign(scratch_.bytes().begin(), scratch_.bytes().end());
+  call->attachments = scratch_.take_attachments();
   scratch_.trim(1 << 20);
   make_chain(call->chain, number);
   call->state = Ref<CallState>::share(state);
@@ -168,18 +172,26 @@ void RouteTable::enqueue(Route& route, std::unique_ptr<QueuedCall> call) {
 
 bool RouteTable::send(Route& route, QueuedCall& call) {
   if (call.state && call.state->done()) return true;
+  if (route.durable && call.attachments) {
+    // Its journal keeps arguments longer than any object lives.
+    if (call.state)
+      call.state->fail(
+          Error(ErrorKind::invalid_argument, "calls to a durable actor cannot carry references to objects"));
+    return true;
+  }
   CallNumber number;
   if (route.durable) number = this->number(route, call);
   if (route.state == Route::open && route.durable) {
     return route.peer->call(route, call.request, call.args, call.chain, call.state.get(), &number);
   }
   if (route.state == Route::open) {
-    return route.peer->call(route, call.request, call.args, call.chain, call.state.get());
+    return route.peer->call(route, call.request, call.args, call.chain, call.state.get(), nullptr,
+                            call.attachments.get());
   }
   // Within the process, encoded: the class's table decodes it on this side.
   Invocation* invocation = nullptr;
   try {
-    Reader reader(call.args);
+    Reader reader(call.args, call.attachments.get());
     invocation = route.local_table->methods[call.request.method].decode(reader);
   } catch (const std::exception& e) {
     if (call.state)

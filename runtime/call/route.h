@@ -52,6 +52,7 @@ struct CallRequest {
 struct QueuedCall : OutstandingCall, Pooled {
   CallRequest request;
   std::vector<std::byte> args;
+  std::unique_ptr<Attachments> attachments;  // what the arguments refer to
   HopList chain;
   Ref<CallState> state;  // null: one way
 };

@@ -8,6 +8,7 @@ namespace troupe {
 namespace {
 
 constexpr unsigned kMostOps = 4096;  // in one message
+constexpr auto kAskAgain = 5 * kj::SECONDS;
 
 StoreCore::Blank read_blank(wire::Blank::Reader from) {
   return {from.getSlot(), from.getOffset(), from.getSize(), from.getTouched()};
@@ -121,7 +122,6 @@ void ObjectClient::attached(std::shared_ptr<ObjectSession> session) {
              session->connection->on_disconnect().then([this, weak = std::weak_ptr<ObjectSession>(session)] {
                if (auto self = weak.lock()) ended(self);
              }));
-  loop.spawn("idle object memory", watch_idle(session));
   {
     std::lock_guard lock(mutex_);
     session_ = session;
@@ -134,7 +134,10 @@ void ObjectClient::attached(std::shared_ptr<ObjectSession> session) {
 
 void ObjectClient::attach_failed(const Error& why) {
   attaching_ = false;
-  wanted_ = false;
+  // What only would like to have a store asks again after a while.
+  if (outside_.loop != nullptr)
+    outside_.loop->spawn("object store",
+                         outside_.loop->timer().afterDelay(kAskAgain).then([this] { wanted_ = false; }));
   {
     std::lock_guard lock(mutex_);
     trouble_ = std::make_shared<const Error>(why);
@@ -255,22 +258,25 @@ kj::Promise<void> ObjectClient::watch_idle(std::weak_ptr<ObjectSession> weak) {
   return outside_.loop->timer().afterDelay(kIdle).then([this, weak]() -> kj::Promise<void> {
     auto session = weak.lock();
     if (!session || session->dead) return kj::READY_NOW;
-    bool idle = false;
     {
       std::lock_guard lock(session->mutex);
-      idle = !std::exchange(session->used, false) && !session->blanks.empty();
+      if (std::exchange(session->used, false)) return watch_idle(weak);
+      session->watched = false;
     }
-    if (idle) give_back(*session);
-    return watch_idle(weak);
+    give_back(*session);
+    return kj::READY_NOW;
   });
 }
 
 void ObjectClient::refill(const std::shared_ptr<ObjectSession>& session, std::uint64_t size,
                           std::uint32_t count) {
   post([this, session, size, count] {
-    auto done = [session, size](std::vector<StoreCore::Blank> got) {
+    auto done = [this, session, size](std::vector<StoreCore::Blank> got) {
       std::lock_guard lock(session->mutex);
       session->refilling.erase(size);
+      if (got.empty()) return;
+      if (!std::exchange(session->watched, true))
+        outside_.loop->spawn("idle object memory", watch_idle(session));
       auto& blanks = session->blanks[size];
       // The first given is the warmest: it is taken first.
       blanks.insert(blanks.begin(), got.rbegin(), got.rend());

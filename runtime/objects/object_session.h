@@ -32,7 +32,8 @@ struct ObjectSession : std::enable_shared_from_this<ObjectSession> {
   bool posted = false;
   std::map<std::uint64_t, std::vector<StoreCore::Blank>> blanks;  // by size
   std::set<std::uint64_t> refilling;
-  bool used = false;  // a blank was taken since the last look
+  bool used = false;     // a blank was taken since the last look
+  bool watched = false;  // somebody looks whether they are idle
 
   // The control thread's; dropped there when the session ends.
   kj::Maybe<wire::ObjectStore::Client> store;

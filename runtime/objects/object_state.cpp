@@ -77,7 +77,6 @@ Result<void> ObjectState::start() {
         });
   }
   if (options_.puller) puller_ = options_.puller(*this);
-  loop_.spawn("object store", tick());
   return {};
 }
 
@@ -151,10 +150,10 @@ kj::Promise<void> ObjectState::tick() {
   std::weak_ptr<int> alive = alive_;
   return loop_.timer().afterDelay(kTick).then([this, alive]() -> kj::Promise<void> {
     if (alive.expired()) return kj::READY_NOW;
-    if (core_->restless()) {
-      decide([](StoreCore& core, StoreCore::Now now, StoreCore::Actions& out) { core.tick(now, out); });
-    }
-    return tick();
+    decide([](StoreCore& core, StoreCore::Now now, StoreCore::Actions& out) { core.tick(now, out); });
+    if (core_->restless()) return tick();
+    ticking_ = false;
+    return kj::READY_NOW;
   });
 }
 

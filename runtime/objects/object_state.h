@@ -44,6 +44,7 @@ class ObjectState final : public ObjectHost, public std::enable_shared_from_this
     StoreCore::Actions out;
     f(*core_, now(), out);
     perform(std::move(out));
+    if (core_->restless() && !std::exchange(ticking_, true)) loop_.spawn("object store", tick());
   }
   StoreCore& core() { return *core_; }
   StoreCore::Now now() const;
@@ -121,6 +122,7 @@ class ObjectState final : public ObjectHost, public std::enable_shared_from_this
   // The agent itself, as a reader of its own store: page 0.
   StoreCore::Process self_ = 0;
   std::uint64_t ticket_ = 0;
+  bool ticking_ = false;                                       // something waits for time to pass
   std::unordered_map<std::uint32_t, std::uint32_t> own_pins_;  // by slot
   std::map<StoreCore::Ticket, kj::Own<kj::PromiseFulfiller<StoreCore::Found>>> own_gets_;
   std::shared_ptr<int> alive_ = std::make_shared<int>();

@@ -14,10 +14,12 @@
 #include "core/config/host_id.h"
 #include "core/control/kj_error.h"
 #include "core/control/loop.h"
+#include "runtime/objects/shared_tensors.h"
 #include "runtime/process/driver_session.h"
 #include "runtime/process/fingerprint.h"
 #include "runtime/process/job_info.h"
 #include "runtime/process/link_listener.h"
+#include "runtime/process/object_store.h"
 #include "runtime/process/participant.h"
 #include "runtime/process/worker_host.h"
 
@@ -64,7 +66,10 @@ class Process::Impl {
   DriverSession::Hooks way_to_head();
 };
 
-Process::Process(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) { the_process = this; }
+Process::Process(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
+  the_process = this;
+  share_tensors();
+}
 
 Process& Process::get() {
   Process* process = the_process.load(std::memory_order_acquire);
@@ -95,6 +100,7 @@ Participant::Outside Process::Impl::outside(const Token& token) {
 void Process::Impl::run_driver(const Token& token, std::promise<Result<void>>& ready) {
   loop = std::make_unique<ControlLoop>();
   auto end = [this] {
+    leave_store();
     session = nullptr;
     participant.stop();
     loop = nullptr;
@@ -104,6 +110,7 @@ void Process::Impl::run_driver(const Token& token, std::promise<Result<void>>& r
     self.fingerprint = fingerprint();
     self.host_id = host_id();
     participant.start(*loop, self, outside(token));
+    use_driver_store(*loop, token, participant);
     session = std::make_unique<DriverSession>(*loop, participant.plane(), way_to_head());
     session->enter().wait(loop->scope());
   } catch (const kj::Exception& e) {
@@ -202,6 +209,7 @@ void Process::run_worker(const WorkerStart& start, const ProcessOptions& options
     ::_exit(2);
   }
   i.participant.start(*i.loop, self, i.outside(*token));
+  use_worker_store(*i.loop, *token, start.socket_dir);
   i.host = std::make_unique<WorkerHost>(*i.loop, i.participant, start);
   i.links = std::make_unique<LinkListener>(*i.loop, self, *token, lanes,
                                            [&host = *i.host](std::uint16_t lane, std::unique_ptr<Link> link) {

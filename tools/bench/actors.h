@@ -18,6 +18,13 @@ class Echo {
   int total_ = 0;
 };
 
+// Takes tensors, makes objects.
+class Blob {
+ public:
+  std::uint64_t take(const Tensor& tensor) const;
+  ObjectRef<std::vector<std::byte>> make(std::uint64_t bytes) const;
+};
+
 // Calls an Echo beside it, `outstanding` at a time; calls a second.
 class Caller {
  public:
@@ -42,6 +49,11 @@ template <>
 inline constexpr auto troupe::actor<troupe::bench::Saved> =
     troupe::describe<troupe::bench::Saved>("bench.Saved")
         .methods<&troupe::bench::Saved::add, &troupe::bench::Saved::total>();
+
+template <>
+inline constexpr auto troupe::actor<troupe::bench::Blob> =
+    troupe::describe<troupe::bench::Blob>("bench.Blob")
+        .methods<&troupe::bench::Blob::take, &troupe::bench::Blob::make>();
 
 template <>
 inline constexpr auto troupe::actor<troupe::bench::Echo> =

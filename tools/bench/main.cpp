@@ -19,6 +19,7 @@ namespace troupe::bench {
 
 int serve_echo(int port);
 int second_driver();
+int cold_put();
 
 namespace {
 
@@ -75,7 +76,8 @@ std::string machine() {
 
 std::vector<Case> all_cases() {
   std::vector<Case> out;
-  for (auto part : {raw_cases, call_cases, durable_cases, group_cases, spawn_cases, rest_cases}) {
+  for (auto part :
+       {raw_cases, call_cases, durable_cases, group_cases, object_cases, spawn_cases, rest_cases}) {
     for (auto& one : part()) out.push_back(std::move(one));
   }
   return out;
@@ -124,8 +126,8 @@ int main(int argc, char** argv) {
   if (argc == 2 && std::strcmp(argv[1], "--exit-at-once") == 0) return 0;
   if (argc == 3 && std::strcmp(argv[1], "--echo") == 0) return serve_echo(std::atoi(argv[2]));
   if (std::getenv("TROUPE_ROLE") != nullptr)
-    Runtime worker(argc, argv, classes<Echo, Caller, Saved>);  // never returns
-  bool json = false, list = false, second = false;
+    Runtime worker(argc, argv, classes<Echo, Caller, Saved, Blob>);  // never returns
+  bool json = false, list = false, second = false, cold = false;
   int runs = 0, held = 0;
   std::vector<std::string> names;
   for (int i = 1; i < argc; ++i) {
@@ -136,6 +138,8 @@ int main(int argc, char** argv) {
       list = true;
     else if (arg == "--second-driver")
       second = true;
+    else if (arg == "--cold-put")
+      cold = true;
     else if (arg == "--hold" && i + 1 < argc)
       held = std::atoi(argv[++i]);
     else if (arg == "--runs" && i + 1 < argc)
@@ -158,19 +162,20 @@ int main(int argc, char** argv) {
     }
     chosen.push_back(&*at);
   }
-  if (chosen.empty() && !second && held == 0) {
+  if (chosen.empty() && !second && !cold && held == 0) {
     std::fprintf(stderr, "troupe-bench: name a case; --list shows them\n");
     return 2;
   }
-  bool cluster = second || held > 0;
+  bool cluster = second || cold || held > 0;
   for (const Case* one : chosen) {
     cluster |= one->cluster;
     if (one->poll_us != nullptr) ::setenv("TROUPE_POLL_US", one->poll_us, 1);
   }
   try {
     std::unique_ptr<Runtime> runtime;
-    if (cluster) runtime = std::make_unique<Runtime>(argc, argv, classes<Echo, Caller, Saved>);
+    if (cluster) runtime = std::make_unique<Runtime>(argc, argv, classes<Echo, Caller, Saved, Blob>);
     if (second) return second_driver();
+    if (cold) return cold_put();
     if (held > 0) return hold(held);
     for (const Case* one : chosen) run(*one, runs > 0 ? runs : one->runs, json);
   } catch (const Failure& e) {

@@ -39,6 +39,7 @@ Run add_node(CLI::App& app);
 Run add_run(CLI::App& app);
 Run add_status(CLI::App& app);
 Run add_list(CLI::App& app);
+Run add_memory(CLI::App& app);
 Run add_logs(CLI::App& app);
 Run add_kill(CLI::App& app);
 Run add_down(CLI::App& app);

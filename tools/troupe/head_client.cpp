@@ -5,6 +5,7 @@ namespace troupe::tools {
 HeadClient::HeadClient(const std::optional<std::string>& head) {
   auto found = find_cluster(head);
   if (!found) throw Failed(found.error());
+  token_ = found->token;
   try {
     connection_ = connect_to_head(loop_, *found).wait(loop_.scope());
   } catch (const kj::Exception& failure) {
@@ -16,6 +17,10 @@ HeadClient::HeadClient(const std::optional<std::string>& head) {
     throw Failed(error);
   }
   admin_ = connection_->bootstrap().castAs<wire::Head>().adminRequest().send().getAdmin();
+}
+
+kj::Own<RpcConnection> HeadClient::connect(const Address& address) {
+  return wait(rpc_connect(loop_, address, *token_));
 }
 
 bool HeadClient::wait_for_end(kj::Duration patience) {

@@ -36,11 +36,13 @@ class HeadClient {
       throw Failed(error_of(failure));
     }
   }
+  kj::Own<RpcConnection> connect(const Address& address);  // to another process of the cluster
   // True when the head closed the connection within that time.
   bool wait_for_end(kj::Duration patience);
 
  private:
   ControlLoop loop_;
+  std::optional<Token> token_;
   kj::Own<RpcConnection> connection_;
   wire::Admin::Client admin_{nullptr};
 };

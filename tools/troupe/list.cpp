@@ -1,7 +1,7 @@
-// troupe list nodes|actors|jobs
+// troupe list nodes|actors|jobs|objects
 #include <cstdio>
 
-#include "tools/troupe/head_client.h"
+#include "tools/troupe/store_clients.h"
 #include "tools/troupe/table.h"
 #include "tools/troupe/views.h"
 
@@ -61,12 +61,56 @@ void list_actors(HeadClient& client, const Options& options) {
   }
 }
 
+std::string object_id(wire::ObjectId::Reader id) {
+  constexpr int kCounter = 36;  // bits; runtime/objects/object_id.h
+  return std::to_string(id.getNode()) + "." + std::to_string(id.getNumber() >> kCounter) + "." +
+         std::to_string(id.getNumber() & ((std::uint64_t{1} << kCounter) - 1));
+}
+
+void list_objects(HeadClient& client, const Options& options) {
+  std::vector<std::string> missing;
+  auto stores = object_stores(client, missing);
+  auto json = nlohmann::json::array();
+  Table table({"OBJECT", "NODE", "BYTES", "STATE", "HOLDERS", "ON THEIR WAY", "NODES", "READ", "AGE", "PID"});
+  std::uint64_t left_out = 0;
+  for (auto& store : stores) {
+    auto request = store.peer.listRequest();
+    request.setLimit(options.limit);
+    auto answer = client.wait(request.send());
+    left_out += answer.getTotal() - answer.getObjects().size();
+    for (auto object : answer.getObjects()) {
+      json.push_back({{"object", object_id(object.getId())},
+                      {"node", store.name},
+                      {"home", object.getId().getNode()},
+                      {"bytes", object.getSize()},
+                      {"state", object.getState().cStr()},
+                      {"holders", object.getHolders()},
+                      {"transits", object.getTransits()},
+                      {"borrowers", object.getBorrowers().size()},
+                      {"read", object.getPinned()},
+                      {"age_ms", object.getAgeMs()},
+                      {"pid", object.getPid()}});
+      table.add({object_id(object.getId()), store.name, std::to_string(object.getSize()),
+                 object.getState().cStr(), std::to_string(object.getHolders()),
+                 std::to_string(object.getTransits()), std::to_string(object.getBorrowers().size()),
+                 object.getPinned() ? "yes" : "-", std::to_string(object.getAgeMs() / 1000) + "s",
+                 std::to_string(object.getPid())});
+    }
+  }
+  for (const auto& one : missing) std::fprintf(stderr, "troupe list: no answer from %s\n", one.c_str());
+  if (options.json) return print_json(json);
+  std::fputs(table.text().c_str(), stdout);
+  if (left_out > 0) std::printf("… %llu more; see --limit\n", static_cast<unsigned long long>(left_out));
+}
+
 int list(const Options& options) {
   HeadClient client(options.head);
   if (options.what == "nodes")
     list_nodes(client, options);
   else if (options.what == "jobs")
     list_jobs(client, options);
+  else if (options.what == "objects")
+    list_objects(client, options);
   else
     list_actors(client, options);
   return kOk;
@@ -76,12 +120,12 @@ int list(const Options& options) {
 
 Run add_list(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  app.add_option("what", options->what, "nodes, actors or jobs")
+  app.add_option("what", options->what, "nodes, actors, jobs or objects")
       ->required()
-      ->check(CLI::IsMember({"nodes", "actors", "jobs"}));
+      ->check(CLI::IsMember({"nodes", "actors", "jobs", "objects"}));
   add_head_option(app, options->head);
   app.add_flag("--json", options->json, "print JSON");
-  app.add_option("--limit", options->limit, "at most so many actors; 0: all");
+  app.add_option("--limit", options->limit, "at most so many actors, or objects of a node; 0: all");
   app.add_option("--job", options->job, "only the actors of this job");
   return [options] { return list(*options); };
 }

@@ -324,6 +324,7 @@ class TypedInvocation<T, M, Generator<V>> final : public MethodInvocation<T, M> 
     if (V* value = generator_->yielded(); value != nullptr && !sent_) {
       static thread_local Writer scratch;
       scratch.clear();
+      scratch.set_sharing(this->shares && this->peer != nullptr);
       encode(scratch, *value);
       --this->credit;
       sent_ = true;

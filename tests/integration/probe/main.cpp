@@ -15,6 +15,7 @@
 #include "actors.h"
 #include "durable.h"
 #include "group.h"
+#include "objects.h"
 #include "store.h"
 
 namespace probe {
@@ -488,7 +489,8 @@ void leave(std::unique_ptr<troupe::Runtime> runtime, const Start& start, int rou
 int main(int argc, char** argv) {
   probe::Start start = [=] {
     return std::make_unique<troupe::Runtime>(
-        argc, argv, troupe::classes<probe::Worker, probe::Thrower, probe::Ledger, probe::Member>);
+        argc, argv,
+        troupe::classes<probe::Worker, probe::Thrower, probe::Ledger, probe::Member, probe::Keeper>);
   };
   try {
     auto runtime = start();
@@ -496,6 +498,7 @@ int main(int argc, char** argv) {
     for (const auto& one : probe::durable_cases()) cases.insert(one);
     for (const auto& one : probe::store_cases()) cases.insert(one);
     for (const auto& one : probe::group_cases()) cases.insert(one);
+    for (const auto& one : probe::object_cases()) cases.insert(one);
     cases["leave"] = [&] { probe::leave(std::move(runtime), start, argc > 2 ? std::atoi(argv[2]) : 20); };
     auto chosen = argc > 1 ? cases.find(argv[1]) : cases.end();
     if (chosen == cases.end()) {

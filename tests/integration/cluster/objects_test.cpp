@@ -1,0 +1,30 @@
+// Objects on real clusters of one node.
+#include <gtest/gtest.h>
+
+#include "support.h"
+
+namespace troupe::test {
+namespace {
+
+void holds(const std::string& name, std::vector<std::string> node = {}) {
+  Scene scene;
+  std::vector<std::string> command = {bin("troupe"), "run", "--nodes", "1", "--cpus", "8"};
+  command.insert(command.end(), node.begin(), node.end());
+  command.insert(command.end(), {bin("probe"), name});
+  auto outcome = scene.run(command, 280);
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("probe: ok"), std::string::npos) << outcome.output;
+  EXPECT_TRUE(scene.all_gone()) << scene.describe_processes();
+}
+
+TEST(Objects, GoWhereReferencesGo) { holds("objects"); }
+TEST(Objects, BetweenLightActors) { holds("objects_light"); }
+TEST(Objects, CarryBigResultsAndTensors) { holds("objects_bulk"); }
+TEST(Objects, OutliveTheirCreatorAndEndWithTheirHolders) { holds("objects_killed"); }
+TEST(Objects, AThousandKillsLeaveNothing) { holds("objects_churn"); }
+TEST(Objects, GoToDiskAndComeBack) {
+  holds("objects_spill", {"--object-memory", "64MiB", "--object-disk", "64MiB"});
+}
+
+}  // namespace
+}  // namespace troupe::test
