@@ -1,4 +1,4 @@
-// Group: actors that work on tensors together, with collectives over Gloo (CPU) or NCCL (GPU).
+// Group: actors that work on tensors together, with collectives over sockets (CPU) or NCCL (GPU).
 //
 //   auto group = troupe::make_group(trainers);            // in the driver: describes it, costs nothing
 //   for (auto& t : trainers) t.call<&Trainer::train>(group);
@@ -37,7 +37,7 @@ struct Operation;
 
 class GroupOptions {
  public:
-  // Tensors of the actors' GPUs, over NCCL; each member must hold a GPU. Default: CPU tensors, over Gloo.
+  // Tensors of the actors' GPUs, over NCCL; each member must hold a GPU. Default: CPU tensors.
   GroupOptions& gpu(bool value = true) { return gpu_ = value, *this; }
   // Rank i is the i-th handle. Default: ranks of one node are next to each other.
   GroupOptions& keep_order(bool value = true) { return keep_order_ = value, *this; }

@@ -11,6 +11,7 @@
 #include "runtime/group/gloo_mesh.h"
 #include "runtime/group/host_path.h"
 #include "runtime/group/nccl_path.h"
+#include "runtime/group/socket_mesh.h"
 
 namespace troupe {
 namespace {
@@ -45,7 +46,9 @@ Communicator::Communicator(CommunicatorOptions options, std::shared_ptr<Exchange
     : options_(std::move(options)),
       exchange_(std::move(exchange)),
       recorder_(options_.rank),
-      mesh_(make_gloo_mesh(options_.rank, options_.size, options_.host)),
+      mesh_(options_.transport == Transport::gloo
+                ? make_gloo_mesh(options_.rank, options_.size, options_.host)
+                : make_socket_mesh(options_.rank, options_.size, options_.host, options_.token)),
       sent_(static_cast<std::size_t>(std::max(options_.size, 0))),
       received_(sent_.size()) {
   ignore_broken_pipes();

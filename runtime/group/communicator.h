@@ -25,6 +25,7 @@
 #include <mutex>
 #include <thread>
 
+#include "core/auth/token.h"
 #include "runtime/group/agreement.h"
 #include "runtime/group/data_path.h"
 #include "runtime/group/exchange.h"
@@ -34,11 +35,19 @@
 
 namespace troupe {
 
+// What carries the messages between ranks; the same for all of a group.
+enum class Transport {
+  sockets,  // socket_mesh.h
+  gloo,     // gloo_mesh.h: its ports ask for no token
+};
+
 struct CommunicatorOptions {
   int rank = 0, size = 1;
   std::uint64_t generation = 1;
   std::string host = "127.0.0.1";  // the address of this machine that the other ranks reach
-  Device device;                   // of its tensors: the CPU (Gloo) or one GPU (NCCL)
+  std::optional<Token> token;      // the cluster's: proves the connections between several ranks
+  Transport transport = Transport::sockets;
+  Device device;                                             // of its tensors: the CPU, or one GPU (NCCL)
   std::chrono::nanoseconds limit = std::chrono::minutes(5);  // of operations that give none
   // After a lost connection: how long abort() may take to bring a better reason than that.
   std::chrono::nanoseconds grace = std::chrono::milliseconds(100);

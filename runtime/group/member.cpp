@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstdlib>
+#include <cstring>
 #include <map>
 #include <thread>
 
@@ -43,6 +45,12 @@ class Reaper {
   std::condition_variable more_;
   std::vector<std::shared_ptr<Communicator>> dead_;
 };
+
+// For comparison, where nobody else reaches the machine.
+Transport transport() {
+  const char* name = std::getenv("TROUPE_GROUP_TRANSPORT");
+  return name != nullptr && std::strcmp(name, "gloo") == 0 ? Transport::gloo : Transport::sockets;
+}
 
 Registry& registry() {
   static auto* one = new Registry;  // outlives every thread
@@ -137,6 +145,8 @@ void GroupMember::formed(GroupFormed formed, const Done& done) {
   options.size = static_cast<int>(formed.ranks.size());
   options.generation = formed.generation;
   options.host = Process::get().tcp_host();
+  options.token = Process::get().token();
+  options.transport = transport();
   if (description_.gpu) options.device = Device::cuda(0);
   options.limit = std::chrono::milliseconds(description_.limit_ms);
   auto exchange =

@@ -36,7 +36,26 @@ class Saved {
   int total_ = 0;
 };
 
+// A rank of a group that forms anew when one of it is killed.
+class Rank {
+ public:
+  void join(Group group);  // the first time, and in a life after
+  // Waits in an all_reduce until that fails, forms anew and carries one out: the sum, which counts the ranks.
+  float outlive();
+  float sum();
+  int pid() const;
+
+ private:
+  Group group_;
+};
+
 }  // namespace troupe::bench
+
+template <>
+inline constexpr auto troupe::actor<troupe::bench::Rank> =
+    troupe::describe<troupe::bench::Rank>("bench.Rank")
+        .methods<&troupe::bench::Rank::join, &troupe::bench::Rank::outlive, &troupe::bench::Rank::sum,
+                 &troupe::bench::Rank::pid>();
 
 template <>
 inline constexpr auto troupe::actor<troupe::bench::Saved> =

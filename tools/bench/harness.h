@@ -24,6 +24,7 @@ std::vector<Case> raw_cases();
 std::vector<Case> call_cases();
 std::vector<Case> durable_cases();
 std::vector<Case> group_cases();
+std::vector<Case> reform_cases();
 std::vector<Case> spawn_cases();
 std::vector<Case> rest_cases();
 

@@ -75,7 +75,8 @@ std::string machine() {
 
 std::vector<Case> all_cases() {
   std::vector<Case> out;
-  for (auto part : {raw_cases, call_cases, durable_cases, group_cases, spawn_cases, rest_cases}) {
+  for (auto part :
+       {raw_cases, call_cases, durable_cases, group_cases, reform_cases, spawn_cases, rest_cases}) {
     for (auto& one : part()) out.push_back(std::move(one));
   }
   return out;
@@ -124,7 +125,7 @@ int main(int argc, char** argv) {
   if (argc == 2 && std::strcmp(argv[1], "--exit-at-once") == 0) return 0;
   if (argc == 3 && std::strcmp(argv[1], "--echo") == 0) return serve_echo(std::atoi(argv[2]));
   if (std::getenv("TROUPE_ROLE") != nullptr)
-    Runtime worker(argc, argv, classes<Echo, Caller, Saved>);  // never returns
+    Runtime worker(argc, argv, classes<Echo, Caller, Saved, Rank>);  // never returns
   bool json = false, list = false, second = false;
   int runs = 0, held = 0;
   std::vector<std::string> names;
@@ -169,7 +170,7 @@ int main(int argc, char** argv) {
   }
   try {
     std::unique_ptr<Runtime> runtime;
-    if (cluster) runtime = std::make_unique<Runtime>(argc, argv, classes<Echo, Caller, Saved>);
+    if (cluster) runtime = std::make_unique<Runtime>(argc, argv, classes<Echo, Caller, Saved, Rank>);
     if (second) return second_driver();
     if (held > 0) return hold(held);
     for (const Case* one : chosen) run(*one, runs > 0 ? runs : one->runs, json);
