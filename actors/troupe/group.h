@@ -31,7 +31,9 @@
 
 namespace troupe {
 
+class Communicator;
 class GroupMember;
+struct SubGroupMember;
 struct GroupDescription;
 struct Operation;
 
@@ -63,6 +65,11 @@ class Group {
   // Forms the next one, with all members that are not dead for good: those that restart are waited for.
   Future<void> reform();
   void leave();  // this copy; the last one leaves the group
+
+  // Cuts the group into parts: ranks with one color (0 or more) are a group, ordered by key, then by rank; a
+  // negative color is in none and gets Group(). Every rank calls it. A part lives as long as this generation
+  // of its group: it is not reformed but made again, and it does not travel in messages.
+  Future<Group> split(int color, int key = 0) const;
 
   // Of the generation; InvalidArgument before join().
   int rank() const;
@@ -103,11 +110,13 @@ class Group {
   void write(Writer& to) const;
   void read(Reader& from);
   GroupMember& member() const;
+  std::shared_ptr<Communicator> communicator() const;
   Future<void> form(bool reform);
   Future<void> run(Operation operation) const;
 
   std::shared_ptr<const GroupDescription> description_;
   mutable std::shared_ptr<GroupMember> member_;
+  std::shared_ptr<const SubGroupMember> sub_;  // of a part
 };
 
 // A group of these actors. They join it when they are told of it: pass it to them.

@@ -7,6 +7,7 @@
 #include <map>
 #include <thread>
 
+#include "core/config/host_id.h"
 #include "runtime/group/head_exchange.h"
 #include "runtime/process/process.h"
 
@@ -52,12 +53,21 @@ Transport transport() {
   return name != nullptr && std::strcmp(name, "gloo") == 0 ? Transport::gloo : Transport::sockets;
 }
 
+// The first that CUDA sees here, as all processes of the machine call it.
+std::string gpu_of_this_process() {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  std::string first = visible != nullptr ? visible : "0";
+  return "GPU " + first.substr(0, first.find(',')) + " of host " + host_id();
+}
+
 Registry& registry() {
   static auto* one = new Registry;  // outlives every thread
   return *one;
 }
 
 }  // namespace
+
+SubGroupMember::~SubGroupMember() { Reaper::end(std::move(communicator)); }
 
 std::shared_ptr<GroupMember> GroupMember::of(const GroupDescription& description, ActorId actor,
                                              std::uint32_t incarnation) {
@@ -147,7 +157,10 @@ void GroupMember::formed(GroupFormed formed, const Done& done) {
   options.host = Process::get().tcp_host();
   options.token = Process::get().token();
   options.transport = transport();
-  if (description_.gpu) options.device = Device::cuda(0);
+  if (description_.gpu) {
+    options.device = Device::cuda(0);
+    options.place = gpu_of_this_process();
+  }
   options.limit = std::chrono::milliseconds(description_.limit_ms);
   auto exchange =
       std::make_shared<HeadExchange>(description_.id, formed.generation, options.rank, options.size);

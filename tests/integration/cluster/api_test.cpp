@@ -30,7 +30,7 @@ INSTANTIATE_TEST_SUITE_P(Durable, Probe,
 
 INSTANTIATE_TEST_SUITE_P(Groups, Probe,
                          testing::Values("group", "group_mismatch", "group_loss", "group_replacement",
-                                         "group_missing", "group_leave"),
+                                         "group_missing", "group_leave", "group_two", "group_split"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(Supervision, AFailureNobodyDealsWithEndsTheProgram) {

@@ -100,7 +100,7 @@ void silent(int size, bool by_deadline) {
     auto mine = mesh->address();
     ASSERT_TRUE(mine);
     Writer to;
-    encode(to, std::pair(*mine, std::string()));
+    encode(to, std::pair(*mine, std::pair(std::string(), std::string())));
     auto exchange = meeting.exchange(size - 1);
     ASSERT_TRUE(exchange->all_gather({reinterpret_cast<const char*>(to.bytes().data()), to.size()},
                                      steady_ns() + 60'000'000'000));
