@@ -14,12 +14,6 @@ namespace {
   throw_failure(Error(ErrorKind::invalid_argument, std::move(why)));
 }
 
-std::shared_ptr<Communicator> communicator_of(const GroupMember& member) {
-  auto communicator = member.communicator();
-  if (!communicator) refuse("the group has not formed: call join() and wait for it");
-  return communicator;
-}
-
 }  // namespace
 
 Group::Group(const std::vector<ActorId>& members, const GroupOptions& options) {
@@ -48,7 +42,15 @@ GroupMember& Group::member() const {
   return *member_;
 }
 
+std::shared_ptr<Communicator> Group::communicator() const {
+  if (sub_) return sub_->communicator;
+  auto communicator = member().communicator();
+  if (!communicator) refuse("the group has not formed: call join() and wait for it");
+  return communicator;
+}
+
 Future<void> Group::form(bool reform) {
+  if (sub_) refuse("a part of a group forms with it: reform() the group and split it again");
   Promise<void> promise;
   auto future = promise.future();
   member().join(reform, [promise](Result<void> result) mutable {
@@ -63,20 +65,49 @@ Future<void> Group::form(bool reform) {
 Future<void> Group::join() { return form(false); }
 Future<void> Group::reform() { return form(true); }
 
+Future<Group> Group::split(int color, int key) const {
+  Promise<Group> promise;
+  auto future = promise.future();
+  auto sub = std::make_shared<SubGroup>();
+  Operation operation;
+  operation.kind = OpKind::split;
+  operation.color = color;
+  operation.key = key;
+  operation.sub = sub;
+  communicator()
+      ->submit(std::move(operation))
+      .then([promise, sub, whole = *this](const Result<void>& result) mutable {
+        if (!result) return promise.set_error(result.error());
+        Group part;
+        if (sub->communicator) {
+          auto member = std::make_shared<SubGroupMember>();
+          auto all = whole.ranks();
+          for (int rank : sub->ranks) member->ranks.push_back(all.at(static_cast<std::size_t>(rank)));
+          member->communicator = std::move(sub->communicator);
+          part.description_ = whole.description_;
+          part.member_ = whole.member_;
+          part.sub_ = std::move(member);
+        }
+        promise.set_value(std::move(part));
+      });
+  return future;
+}
+
 void Group::leave() {
+  sub_ = nullptr;
   member_ = nullptr;
   description_ = nullptr;
 }
 
-int Group::rank() const { return communicator_of(member())->rank(); }
-int Group::size() const { return communicator_of(member())->size(); }
+int Group::rank() const { return communicator()->rank(); }
+int Group::size() const { return communicator()->size(); }
 std::uint64_t Group::generation() const { return member().generation(); }
-std::vector<ActorId> Group::ranks() const { return member().ranks(); }
+std::vector<ActorId> Group::ranks() const { return sub_ ? sub_->ranks : member().ranks(); }
 
 Future<void> Group::run(Operation operation) const {
   Promise<void> promise;
   auto future = promise.future();
-  communicator_of(member())->submit(std::move(operation)).then([promise](const Result<void>& result) mutable {
+  communicator()->submit(std::move(operation)).then([promise](const Result<void>& result) mutable {
     if (result)
       promise.set_value();
     else
@@ -118,12 +149,16 @@ Future<void> Group::recv(Tensor tensor, int from) const {
   return run({OpKind::recv, ReduceOp::sum, from, {}, std::move(tensor)});
 }
 
-void Group::write(Writer& to) const { encode(to, description_ ? *description_ : GroupDescription{}); }
+void Group::write(Writer& to) const {
+  if (sub_) refuse("a part of a group belongs to the actor that split it: it is no argument and no result");
+  encode(to, description_ ? *description_ : GroupDescription{});
+}
 
 void Group::read(Reader& from) {
   auto description = std::make_shared<GroupDescription>();
   decode(from, *description);
   member_ = nullptr;
+  sub_ = nullptr;
   description_ = description->id != 0 ? std::move(description) : nullptr;
 }
 

@@ -1,4 +1,4 @@
-// Group: actors that work on tensors together, with collectives over Gloo (CPU) or NCCL (GPU).
+// Group: actors that work on tensors together, with collectives over sockets (CPU) or NCCL (GPU).
 //
 //   auto group = troupe::make_group(trainers);            // in the driver: describes it, costs nothing
 //   for (auto& t : trainers) t.call<&Trainer::train>(group);
@@ -31,13 +31,15 @@
 
 namespace troupe {
 
+class Communicator;
 class GroupMember;
+struct SubGroupMember;
 struct GroupDescription;
 struct Operation;
 
 class GroupOptions {
  public:
-  // Tensors of the actors' GPUs, over NCCL; each member must hold a GPU. Default: CPU tensors, over Gloo.
+  // Tensors of the actors' GPUs, over NCCL; each member must hold a GPU. Default: CPU tensors.
   GroupOptions& gpu(bool value = true) { return gpu_ = value, *this; }
   // Rank i is the i-th handle. Default: ranks of one node are next to each other.
   GroupOptions& keep_order(bool value = true) { return keep_order_ = value, *this; }
@@ -63,6 +65,11 @@ class Group {
   // Forms the next one, with all members that are not dead for good: those that restart are waited for.
   Future<void> reform();
   void leave();  // this copy; the last one leaves the group
+
+  // Cuts the group into parts: ranks with one color (0 or more) are a group, ordered by key, then by rank; a
+  // negative color is in none and gets Group(). Every rank calls it. A part lives as long as this generation
+  // of its group: it is not reformed but made again, and it does not travel in messages.
+  Future<Group> split(int color, int key = 0) const;
 
   // Of the generation; InvalidArgument before join().
   int rank() const;
@@ -103,11 +110,13 @@ class Group {
   void write(Writer& to) const;
   void read(Reader& from);
   GroupMember& member() const;
+  std::shared_ptr<Communicator> communicator() const;
   Future<void> form(bool reform);
   Future<void> run(Operation operation) const;
 
   std::shared_ptr<const GroupDescription> description_;
   mutable std::shared_ptr<GroupMember> member_;
+  std::shared_ptr<const SubGroupMember> sub_;  // of a part
 };
 
 // A group of these actors. They join it when they are told of it: pass it to them.

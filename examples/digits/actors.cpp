@@ -3,12 +3,6 @@
 #include <unistd.h>
 
 namespace digits {
-namespace {
-
-constexpr float kDecay = 1e-4f;  // L2, per row as in scikit-learn's alpha
-constexpr int kRetries = 20;     // of a gradient whose trainer died
-
-}  // namespace
 
 Rows Preprocessor::shard(std::uint32_t index) const {
   Rows all = load_rows(path_, 0, kTrainingRows);

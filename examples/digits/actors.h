@@ -1,9 +1,11 @@
 // The actors of the training: who does what, and where state lives.
 //
 //   Preprocessor   parses, scales and shards the training rows; stateless, may be made again anywhere
-//   Trainer        computes gradients on its shard; fetches the shard when it is made, so it may be made
-//   again too Server         holds the parameters; averages the trainers' gradients and steps; the only one
-//   with state Evaluator      counts what the parameters get right on the test rows
+//   Trainer        computes gradients on its shard, which it fetches when it is made: may be made again too
+//   Server         holds the parameters; averages the trainers' gradients and steps; the only one with state
+//   Evaluator      counts what the parameters get right on the test rows
+//
+// Replica (replica.h) takes the place of Trainer and Server where the gradients are averaged by a group.
 #pragma once
 
 #include <troupe/troupe.h>
@@ -17,6 +19,8 @@ namespace digits {
 
 inline constexpr std::uint32_t kTrainers = 4;
 inline constexpr std::size_t kRowsPerStep = 50;  // of each trainer
+inline constexpr float kDecay = 1e-4f;           // L2, per row as in scikit-learn's alpha
+inline constexpr int kRetries = 20;              // of calls whose callee died
 
 class Preprocessor {
  public:

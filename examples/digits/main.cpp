@@ -1,15 +1,16 @@
 // Trains a perceptron on the handwritten digits with actors on all nodes of the cluster. See README.md.
 #include <signal.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <string>
-#include <vector>
+#include <thread>
 
-#include "actors.h"
 #include "progress.h"
+#include "training.h"
 
 namespace {
 
@@ -19,7 +20,7 @@ struct Settings {
   std::string data = DIGITS_DATA;
   std::uint32_t steps = 900;
   std::uint64_t seed = 1;
-  bool kill_trainer = false, kill_node = false, verify = false;
+  bool server = false, kill_trainer = false, kill_node = false, verify = false;
 };
 
 struct Outcome {
@@ -32,70 +33,60 @@ constexpr std::uint32_t kStepsPerReport = 25;
 
 int usage(const char* problem) {
   if (problem != nullptr) std::fprintf(stderr, "digits: %s\n", problem);
-  std::fprintf(stderr,
-               "usage: digits [--data FILE] [--steps N] [--seed N] [--kill] [--kill-node] [--verify]\n"
-               "  --kill       kill a trainer's process half way\n"
-               "  --kill-node  and later a node, with all that runs on it\n"
-               "  --verify     train undisturbed first and compare the parameters bit by bit\n");
+  std::fprintf(
+      stderr,
+      "usage: digits [--sync allreduce|ps] [--data FILE] [--steps N] [--seed N] [--kill] [--kill-node]\n"
+      "              [--verify]\n"
+      "  --sync       who averages the gradients: a group of the trainers (the default), or a parameter\n"
+      "               server\n"
+      "  --kill       kill a trainer's process half way\n"
+      "  --kill-node  and later a node, with all that runs on it\n"
+      "  --verify     train undisturbed first and compare the parameters bit by bit\n");
   return problem != nullptr ? 2 : 0;
 }
 
-// What survives a node's death by being made again elsewhere.
-troupe::ActorOptions restartable() { return troupe::ActorOptions().cpus(0.25).max_restarts(-1); }
-
 Outcome train(const Settings& settings, const std::string& title, bool disturbed) {
   auto nodes = troupe::nodes();
-  // State lives on the first node; the second is the one that may be killed.
-  auto safe = [&] { return troupe::ActorOptions().cpus(0.25).node(nodes.front().name); };
-  std::vector<troupe::Handle<Preprocessor>> sources;
-  for (int i = 0; i < 2; ++i) sources.push_back(troupe::spawn<Preprocessor>(restartable(), settings.data));
-  std::vector<troupe::Handle<Trainer>> trainers;
-  for (std::uint32_t i = 0; i < kTrainers; ++i) {
-    trainers.push_back(troupe::spawn<Trainer>(restartable(), sources[i % sources.size()], i));
-  }
-  auto server = troupe::spawn<Server>(safe(), trainers, settings.seed);
   auto evaluator = troupe::spawn<Evaluator>(safe(), settings.data);
-
+  auto training = settings.server ? train_with_server(settings.data, settings.seed)
+                                  : train_with_group(settings.data, settings.seed);
   ProgressLine line(title, settings.steps);
   std::uint64_t samples = 0;
-  double accuracy = 0;
-  auto retried = troupe::CallOptions().retries(20);
+  Outcome outcome;
   for (std::uint32_t done = 0; done < settings.steps;) {
     std::uint32_t count = std::min(kStepsPerReport, settings.steps - done);
-    auto training = server.call<&Server::train>(count);
     bool half = done < settings.steps / 2 && done + count >= settings.steps / 2;
-    if (disturbed && settings.kill_trainer && half) {
-      auto& victim = trainers.back();
-      auto place = victim.call<&Trainer::place>().get();
-      int pid = victim.call<&Trainer::pid>().get();
+    bool late = done < settings.steps * 3 / 4 && done + count >= settings.steps * 3 / 4;
+    bool kill_trainer = disturbed && settings.kill_trainer && half;
+    std::string place;
+    int pid = -1;
+    if (kill_trainer) {
+      place = training->place(kTrainers - 1);
+      pid = training->pid(kTrainers - 1);
+    }
+    training->begin(done + count);
+    if (kill_trainer) {
+      // Some way into the steps.
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
       ::kill(pid, SIGKILL);
       line.note("killed a trainer (" + place + ")");
-      line.note("it is back (" + victim.with(retried).call<&Trainer::place>().get() + ")");
+      line.note("it is back (" + training->place(kTrainers - 1) + ")");
     }
-    bool late = done < settings.steps * 3 / 4 && done + count >= settings.steps * 3 / 4;
     if (disturbed && settings.kill_node && late && nodes.size() > 1) {
       ::kill(nodes.back().pid, SIGKILL);
       line.note("killed node " + nodes.back().name);
-      for (auto& trainer : trainers) {
-        line.note("a trainer runs on " + trainer.with(retried).call<&Trainer::place>().get());
-      }
+      for (std::size_t i = 0; i < kTrainers; ++i) line.note("a trainer runs on " + training->place(i));
     }
-    Progress progress = training.get();
-    done = progress.step;
+    Snapshot now = training->finish();
+    done = now.step;
     samples += count * kRowsPerStep * kTrainers;
-    accuracy = evaluator.call<&Evaluator::accuracy>(server.call<&Server::parameters>().get()).get();
-    line.show(done, progress.loss, accuracy, samples);
+    outcome.accuracy = evaluator.call<&Evaluator::accuracy>(now.parameters).get();
+    outcome.parameters = std::move(now.parameters);
+    line.show(done, now.loss, outcome.accuracy, samples);
   }
   line.end();
-  Outcome outcome;
-  outcome.parameters = server.call<&Server::parameters>().get();
-  outcome.accuracy = accuracy;
-  for (auto& trainer : trainers) {
-    outcome.restarts += trainer.with(retried).call<&Trainer::incarnation>().get() - 1;
-    trainer.kill().get();
-  }
-  for (auto& source : sources) source.kill().get();
-  server.kill().get();
+  outcome.restarts = training->restarts();
+  training->end();
   evaluator.kill().get();
   return outcome;
 }
@@ -122,8 +113,9 @@ int run(const Settings& settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  troupe::Runtime runtime(argc, argv, troupe::classes<Preprocessor, Trainer, Server, Evaluator>);
+  troupe::Runtime runtime(argc, argv, troupe::classes<Preprocessor, Trainer, Server, Replica, Evaluator>);
   Settings settings;
+  std::string sync;
   for (int i = 1; i < argc; ++i) {
     std::string arg = argv[i];
     bool more = i + 1 < argc;
@@ -133,6 +125,8 @@ int main(int argc, char** argv) {
       settings.kill_node = true;
     else if (arg == "--verify")
       settings.verify = true;
+    else if (arg == "--sync" && more && (sync = argv[i + 1], sync == "ps" || sync == "allreduce"))
+      settings.server = sync == "ps", ++i;
     else if (arg == "--data" && more)
       settings.data = argv[++i];
     else if (arg == "--steps" && more)
@@ -147,7 +141,7 @@ int main(int argc, char** argv) {
   if (settings.steps == 0) return usage("--steps must be at least 1");
   try {
     return run(settings);
-  } catch (const troupe::Failure& e) {
+  } catch (const std::exception& e) {
     std::fprintf(stderr, "digits: %s\n", e.what());
     return 1;
   }

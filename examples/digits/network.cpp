@@ -104,4 +104,10 @@ void Adam::step(Parameters& parameters, const std::vector<float>& gradient) {
   }
 }
 
+void Adam::restore(int steps, const float* mean, const float* square) {
+  steps_ = steps;
+  mean_.assign(mean, mean + kParameters);
+  square_.assign(square, square + kParameters);
+}
+
 }  // namespace digits

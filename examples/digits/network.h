@@ -42,6 +42,11 @@ class Adam {
   explicit Adam(float rate = 1e-3f) : rate_(rate), mean_(kParameters), square_(kParameters) {}
   void step(Parameters& parameters, const std::vector<float>& gradient);
 
+  // What it remembers: running means of the gradients and of their squares, after so many steps.
+  const std::vector<float>& mean() const { return mean_; }
+  const std::vector<float>& square() const { return square_; }
+  void restore(int steps, const float* mean, const float* square);
+
  private:
   float rate_;
   int steps_ = 0;

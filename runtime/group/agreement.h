@@ -15,7 +15,7 @@ namespace troupe {
 class Agreement {
  public:
   // Each rank gets the elements of all, so the more ranks, the less each may add.
-  static constexpr std::size_t kMostBytes = 16 << 10, kMostBytesOfAll = 128 << 10;
+  static constexpr std::size_t kMostBytes = 32 << 10, kMostBytesOfAll = 128 << 10;
 
   Agreement(Mesh& mesh, int rank, int size);
 

@@ -25,7 +25,7 @@ std::string signature(const CheckHeader& h) {
   if (h.kind == OpKind::connect) text += " of generation " + std::to_string(h.shape[0]);
   if (reduces(h.kind)) text += std::string(" ") + to_string(h.op);
   if (has_root(h.kind)) text += " from root " + std::to_string(h.root);
-  if (h.kind != OpKind::barrier && h.kind != OpKind::connect)
+  if (h.kind != OpKind::barrier && h.kind != OpKind::connect && h.kind != OpKind::split)
     text += std::string(" of ") + to_string(h.dtype);
   if (h.dims >= 0)
     text +=

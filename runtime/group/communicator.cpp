@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "core/base/clock.h"
 #include "core/codec/archive.h"
@@ -11,6 +12,7 @@
 #include "runtime/group/gloo_mesh.h"
 #include "runtime/group/host_path.h"
 #include "runtime/group/nccl_path.h"
+#include "runtime/group/socket_mesh.h"
 
 namespace troupe {
 namespace {
@@ -45,7 +47,9 @@ Communicator::Communicator(CommunicatorOptions options, std::shared_ptr<Exchange
     : options_(std::move(options)),
       exchange_(std::move(exchange)),
       recorder_(options_.rank),
-      mesh_(make_gloo_mesh(options_.rank, options_.size, options_.host)),
+      mesh_(options_.transport == Transport::gloo
+                ? make_gloo_mesh(options_.rank, options_.size, options_.host)
+                : make_socket_mesh(options_.rank, options_.size, options_.host, options_.token)),
       sent_(static_cast<std::size_t>(std::max(options_.size, 0))),
       received_(sent_.size()) {
   ignore_broken_pipes();
@@ -111,6 +115,13 @@ Work Communicator::scatter(Tensor in, Tensor out, int root, Limit limit) {
 Work Communicator::all_to_all(Tensor in, Tensor out, std::vector<std::int64_t> counts, Limit limit) {
   Operation operation = make(OpKind::all_to_all, std::move(in), std::move(out), limit);
   operation.send_counts = std::move(counts);
+  return submit(std::move(operation));
+}
+Work Communicator::split(int color, int key, std::shared_ptr<SubGroup> out, Limit limit) {
+  Operation operation = make(OpKind::split, {}, {}, limit);
+  operation.color = color;
+  operation.key = key;
+  operation.sub = std::move(out);
   return submit(std::move(operation));
 }
 Work Communicator::send(Tensor tensor, int to, Limit limit) {
@@ -185,14 +196,18 @@ Result<void> Communicator::run(Operation operation) {
 }
 
 void Communicator::abort(const Error& why) {
+  std::vector<std::weak_ptr<Communicator>> parts;
   {
     std::lock_guard lock(mutex_);
     if (broken_) return;
     broken_ = why;
     mesh_->abort(why);
     if (path_) path_->abort();
+    parts = std::move(parts_);
     changed_.notify_all();
   }
+  for (const auto& one : parts)
+    if (auto part = one.lock()) part->abort(why);
   exchange_->cancel(why);
 }
 
@@ -281,6 +296,7 @@ Communicator::Outcome Communicator::execute(Item& item) {
     return {
         Error(ErrorKind::invalid_argument, "the communicator is not connected: call connect() first, once"),
         true};
+  if (item.operation.kind == OpKind::split) return split(item);
   return is_collective(item.operation.kind) ? collective(item) : message(item);
 }
 
@@ -302,7 +318,7 @@ Communicator::Outcome Communicator::connect_all(Item& item) {
   auto path_address = path->address();
   if (!path_address) return {path_address.error(), true};
   Writer to;
-  encode(to, std::pair(*mesh_address, *path_address));
+  encode(to, std::pair(*mesh_address, std::pair(*path_address, options_.place)));
   std::string mine(reinterpret_cast<const char*>(to.bytes().data()), to.size());
   auto theirs = exchange_->all_gather(mine, item.operation.deadline_ns);
   if (!theirs) return {theirs.error(), true};
@@ -311,12 +327,20 @@ Communicator::Outcome Communicator::connect_all(Item& item) {
                   "the exchange of addresses gave those of " + std::to_string(theirs->size()) + " ranks"),
             true};
   std::vector<std::string> mesh_addresses, path_addresses;
+  std::map<std::string, int> places;
   for (const std::string& bytes : *theirs) {
-    std::pair<std::string, std::string> both;
+    std::pair<std::string, std::pair<std::string, std::string>> both;
     Reader from(std::as_bytes(std::span(bytes.data(), bytes.size())));
     decode(from, both);
     mesh_addresses.push_back(std::move(both.first));
-    path_addresses.push_back(std::move(both.second));
+    path_addresses.push_back(std::move(both.second.first));
+    int rank = static_cast<int>(mesh_addresses.size()) - 1;
+    auto [at, alone] = places.emplace(both.second.second, rank);
+    if (!alone && !at->first.empty())
+      return {Error(ErrorKind::invalid_argument, "ranks " + std::to_string(at->second) + " and " +
+                                                     std::to_string(rank) + " are both on " + at->first +
+                                                     ": each rank of such a group needs one of its own"),
+              true};
   }
   if (!mesh_->connect(mesh_addresses)) return mesh_failure(item);
   agreement_ = std::make_unique<Agreement>(*mesh_, options_.rank, options_.size);

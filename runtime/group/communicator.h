@@ -25,6 +25,7 @@
 #include <mutex>
 #include <thread>
 
+#include "core/auth/token.h"
 #include "runtime/group/agreement.h"
 #include "runtime/group/data_path.h"
 #include "runtime/group/exchange.h"
@@ -34,17 +35,35 @@
 
 namespace troupe {
 
+// What carries the messages between ranks; the same for all of a group.
+enum class Transport {
+  sockets,  // socket_mesh.h
+  gloo,     // gloo_mesh.h: its ports ask for no token
+};
+
 struct CommunicatorOptions {
   int rank = 0, size = 1;
   std::uint64_t generation = 1;
   std::string host = "127.0.0.1";  // the address of this machine that the other ranks reach
-  Device device;                   // of its tensors: the CPU (Gloo) or one GPU (NCCL)
+  std::optional<Token> token;      // the cluster's: proves the connections between several ranks
+  Transport transport = Transport::sockets;
+  Device device;      // of its tensors: the CPU, or one GPU (NCCL)
+  std::string place;  // that no other rank may share, as a GPU of a machine; empty: none
   std::chrono::nanoseconds limit = std::chrono::minutes(5);  // of operations that give none
   // After a lost connection: how long abort() may take to bring a better reason than that.
   std::chrono::nanoseconds grace = std::chrono::milliseconds(100);
   // After a deadline: how long the records of other ranks are waited for.
   std::chrono::nanoseconds collecting = std::chrono::seconds(1);
   std::size_t most_queued = 4096;  // operations; more are refused as overloaded
+};
+
+class Communicator;
+
+// What split() makes of a rank: its communicator in the part, none where it is in no part, and the part's
+// ranks as the whole group numbers them.
+struct SubGroup {
+  std::shared_ptr<Communicator> communicator;
+  std::vector<int> ranks;
 };
 
 class Communicator {
@@ -83,6 +102,11 @@ class Communicator {
   Work send(Tensor tensor, int to, Limit limit = {});
   Work recv(Tensor tensor, int from, Limit limit = {});
 
+  // Cuts the group into parts: ranks with one color (0 or more) are together, ordered by key, then by rank.
+  // Every rank calls it. Ends when the parts are connected. What breaks this communicator by abort(), or by
+  // an operation that fails, breaks the parts as well; not the other way round.
+  Work split(int color, int key, std::shared_ptr<SubGroup> out, Limit limit = {});
+
   Work submit(Operation operation);       // with a deadline of its own, or 0
   Result<void> run(Operation operation);  // the same, and waits; the quickest way for small ones
 
@@ -114,6 +138,8 @@ class Communicator {
   Outcome connect_all(Item& item);
   Outcome collective(Item& item);
   Outcome message(Item& item);
+  Outcome split(Item& item);  // split.cpp
+  bool adopt(const std::shared_ptr<Communicator>& part);
   Outcome run_plan(Item& item, Plan& plan, const Tensor& out, const std::vector<Contribution>* small);
   Outcome mesh_failure(const Item& item);
   Error late(const Item& item, const MeshFailure& failure);
@@ -135,6 +161,7 @@ class Communicator {
   std::uint64_t collectives_ = 0;
   std::vector<std::uint64_t> sent_, received_;  // messages, by peer
   std::optional<Error> broken_;
+  std::vector<std::weak_ptr<Communicator>> parts_;
   bool busy_ = false;  // somebody carries out an operation
   bool connected_ = false;
   bool stopping_ = false;

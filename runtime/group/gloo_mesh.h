@@ -1,4 +1,6 @@
 // A mesh of TCP connections made by Gloo's transport.
+//
+// Its ports ask for no token: for comparison with SocketMesh only (docs/design/groups.md).
 #pragma once
 
 #include "runtime/group/mesh.h"

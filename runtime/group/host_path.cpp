@@ -45,6 +45,7 @@ class HostPath final : public DataPath {
         return recv(plan.operation->root, plan.tag, plan.out, bytes(plan, plan.out_counts[at(rank_)]));
       case OpKind::connect:
       case OpKind::barrier:
+      case OpKind::split:
         return true;
     }
     return true;

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstdlib>
+#include <cstring>
 #include <map>
 #include <thread>
 
+#include "core/config/host_id.h"
 #include "runtime/group/head_exchange.h"
 #include "runtime/process/process.h"
 
@@ -44,12 +47,27 @@ class Reaper {
   std::vector<std::shared_ptr<Communicator>> dead_;
 };
 
+// For comparison, where nobody else reaches the machine.
+Transport transport() {
+  const char* name = std::getenv("TROUPE_GROUP_TRANSPORT");
+  return name != nullptr && std::strcmp(name, "gloo") == 0 ? Transport::gloo : Transport::sockets;
+}
+
+// The first that CUDA sees here, as all processes of the machine call it.
+std::string gpu_of_this_process() {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  std::string first = visible != nullptr ? visible : "0";
+  return "GPU " + first.substr(0, first.find(',')) + " of host " + host_id();
+}
+
 Registry& registry() {
   static auto* one = new Registry;  // outlives every thread
   return *one;
 }
 
 }  // namespace
+
+SubGroupMember::~SubGroupMember() { Reaper::end(std::move(communicator)); }
 
 std::shared_ptr<GroupMember> GroupMember::of(const GroupDescription& description, ActorId actor,
                                              std::uint32_t incarnation) {
@@ -137,7 +155,12 @@ void GroupMember::formed(GroupFormed formed, const Done& done) {
   options.size = static_cast<int>(formed.ranks.size());
   options.generation = formed.generation;
   options.host = Process::get().tcp_host();
-  if (description_.gpu) options.device = Device::cuda(0);
+  options.token = Process::get().token();
+  options.transport = transport();
+  if (description_.gpu) {
+    options.device = Device::cuda(0);
+    options.place = gpu_of_this_process();
+  }
   options.limit = std::chrono::milliseconds(description_.limit_ms);
   auto exchange =
       std::make_shared<HeadExchange>(description_.id, formed.generation, options.rank, options.size);

@@ -29,6 +29,13 @@ struct GroupDescription {
   bool operator==(const GroupDescription&) const = default;
 };
 
+// What an actor is in a part of a group. Its end does not wait for the communicator's.
+struct SubGroupMember {
+  std::shared_ptr<Communicator> communicator;
+  std::vector<ActorId> ranks;
+  ~SubGroupMember();
+};
+
 class GroupMember : public std::enable_shared_from_this<GroupMember> {
  public:
   using Done = std::function<void(Result<void>)>;

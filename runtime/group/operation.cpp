@@ -5,9 +5,9 @@
 namespace troupe {
 namespace {
 
-constexpr const char* kNames[kOpKinds] = {"connect", "barrier",        "broadcast",  "all_reduce",
-                                          "reduce",  "reduce_scatter", "all_gather", "gather",
-                                          "scatter", "all_to_all",     "send",       "recv"};
+constexpr const char* kNames[kOpKinds] = {
+    "connect", "barrier", "broadcast",  "all_reduce", "reduce", "reduce_scatter", "all_gather",
+    "gather",  "scatter", "all_to_all", "send",       "recv",   "split"};
 
 std::string fault_of(const char* which, const Tensor& tensor, Device device) {
   if (!tensor.defined())
@@ -41,6 +41,7 @@ bool Operation::gives(int rank) const {
     case OpKind::connect:
     case OpKind::barrier:
     case OpKind::recv:
+    case OpKind::split:
       return false;
     case OpKind::broadcast:
     case OpKind::scatter:
@@ -55,6 +56,7 @@ bool Operation::takes(int rank) const {
     case OpKind::connect:
     case OpKind::barrier:
     case OpKind::send:
+    case OpKind::split:
       return false;
     case OpKind::reduce:
     case OpKind::gather:
@@ -65,7 +67,7 @@ bool Operation::takes(int rank) const {
 }
 
 std::string find_fault(const Operation& operation, int rank, int size, Device device) {
-  const auto& [kind, op, root, in, out, send_counts, deadline] = operation;
+  const auto& [kind, op, root, in, out, send_counts, deadline, color, key, sub] = operation;
   if ((has_root(kind) || !is_collective(kind)) && (root < 0 || root >= size))
     return (is_collective(kind) ? "its root is rank " : "its peer is rank ") + std::to_string(root) +
            ", but the ranks are 0.." + std::to_string(size - 1);

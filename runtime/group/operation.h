@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,13 +25,16 @@ enum class OpKind : std::uint8_t {
   all_to_all = 9,
   send = 10,
   recv = 11,
+  split = 12,
 };
-inline constexpr int kOpKinds = 12;
+inline constexpr int kOpKinds = 13;
 
 const char* to_string(OpKind kind);
 bool is_collective(OpKind kind);  // every rank calls it; false for send and recv
 bool has_root(OpKind kind);
 bool reduces(OpKind kind);
+
+struct SubGroup;  // communicator.h
 
 struct Operation {
   OpKind kind = OpKind::barrier;
@@ -41,6 +45,9 @@ struct Operation {
   // all_to_all: elements of `in` for each rank. Empty: `in` is divided evenly.
   std::vector<std::int64_t> send_counts;
   std::int64_t deadline_ns = 0;  // steady nanoseconds
+  // split: the part that this rank goes to, none when negative, and the order in it; and where it is put.
+  int color = 0, key = 0;
+  std::shared_ptr<SubGroup> sub;
 
   bool gives(int rank) const;  // whether that rank's `in` is needed
   bool takes(int rank) const;  // whether it has an `out`

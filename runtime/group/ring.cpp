@@ -7,7 +7,7 @@ namespace troupe {
 namespace {
 
 // Large enough that a message's cost does not count, small enough to stay in the cache while it is combined.
-constexpr std::size_t kPiece = 1 << 20;
+constexpr std::size_t kPiece = 256 << 10;
 
 // The pieces of the steps of a ring, in the order in which they pass.
 struct Pieces {

@@ -59,6 +59,7 @@ class Process::Impl {
   std::vector<std::string> arguments;
   NodeId node;
   std::string node_name, tcp_host;
+  std::optional<Token> token;
 
   Participant::Outside outside(const Token& token);
   // The driver's control thread.
@@ -149,6 +150,7 @@ Result<std::unique_ptr<Process>> Process::start_driver(const std::string& head, 
   if (!head.empty()) impl->head_option = head;
   impl->program = program;
   impl->arguments = arguments;
+  impl->token = *token;
   impl->control = std::thread([&impl = *impl, &ready, token = *token] { impl.run_driver(token, ready); });
   auto result = started.get();
   if (!result) {
@@ -208,6 +210,7 @@ void Process::run_worker(const WorkerStart& start, const ProcessOptions& options
     log(Level::error, "the agent gave no valid token: " + token.error().message);
     ::_exit(2);
   }
+  i.token = *token;
   i.participant.start(*i.loop, self, i.outside(*token));
   use_worker_store(*i.loop, *token, start.socket_dir);
   i.host = std::make_unique<WorkerHost>(*i.loop, i.participant, start);
@@ -231,6 +234,7 @@ JobId Process::job() const { return impl_->participant.identity().job; }
 NodeId Process::node() const { return impl_->node; }
 const std::string& Process::node_name() const { return impl_->node_name; }
 const std::string& Process::tcp_host() const { return impl_->tcp_host; }
+const Token& Process::token() const { return *impl_->token; }
 
 Lane* Process::lane_at(std::uint16_t index) { return impl_->participant.lane_at(index); }
 

@@ -23,6 +23,7 @@
 
 namespace troupe {
 
+class Token;
 struct WorkerStart;
 
 struct SpawnRequest {
@@ -76,6 +77,7 @@ class Process {
   NodeId node() const;  // 0 in a driver
   const std::string& node_name() const;
   const std::string& tcp_host() const;  // where a worker is reached from other machines
+  const Token& token() const;           // of the cluster
   Lane& default_lane();                 // of the calling thread: its own, or the first
 
   // Numbers the actor and asks for it in the background; failures show in its calls.

@@ -23,6 +23,7 @@ class Blob {
  public:
   std::uint64_t take(const Tensor& tensor) const;
   ObjectRef<std::vector<std::byte>> make(std::uint64_t bytes) const;
+  double fetch(const ObjectRef<std::vector<std::byte>>& object) const;  // seconds until it can be read
 };
 
 // Calls an Echo beside it, `outstanding` at a time; calls a second.
@@ -43,7 +44,26 @@ class Saved {
   int total_ = 0;
 };
 
+// A rank of a group that forms anew when one of it is killed.
+class Rank {
+ public:
+  void join(Group group);  // the first time, and in a life after
+  // Waits in an all_reduce until that fails, forms anew and carries one out: the sum, which counts the ranks.
+  float outlive();
+  float sum();
+  int pid() const;
+
+ private:
+  Group group_;
+};
+
 }  // namespace troupe::bench
+
+template <>
+inline constexpr auto troupe::actor<troupe::bench::Rank> =
+    troupe::describe<troupe::bench::Rank>("bench.Rank")
+        .methods<&troupe::bench::Rank::join, &troupe::bench::Rank::outlive, &troupe::bench::Rank::sum,
+                 &troupe::bench::Rank::pid>();
 
 template <>
 inline constexpr auto troupe::actor<troupe::bench::Saved> =
@@ -53,7 +73,7 @@ inline constexpr auto troupe::actor<troupe::bench::Saved> =
 template <>
 inline constexpr auto troupe::actor<troupe::bench::Blob> =
     troupe::describe<troupe::bench::Blob>("bench.Blob")
-        .methods<&troupe::bench::Blob::take, &troupe::bench::Blob::make>();
+        .methods<&troupe::bench::Blob::take, &troupe::bench::Blob::make, &troupe::bench::Blob::fetch>();
 
 template <>
 inline constexpr auto troupe::actor<troupe::bench::Echo> =

@@ -49,6 +49,9 @@ class FolderExchange final : public Exchange {
   const int rank_, size_;
 };
 
+// Of the ranks, which are forked from this process.
+const Token kToken = *Token::random();
+
 // Operations a second, of rank 0, after some that do not count.
 double rate(int rounds, const std::function<void()>& round) {
   for (int i = 0; i < std::max(rounds / 10, 1); ++i) round();
@@ -59,6 +62,7 @@ double rate(int rounds, const std::function<void()>& round) {
 
 double with_troupe(const std::filesystem::path& folder, int rank, int size, std::int64_t count, int rounds) {
   CommunicatorOptions options;
+  options.token = kToken;
   options.rank = rank;
   options.size = size;
   Communicator group(options, std::make_shared<FolderExchange>(folder, rank, size));

@@ -25,6 +25,8 @@ std::vector<Case> call_cases();
 std::vector<Case> durable_cases();
 std::vector<Case> group_cases();
 std::vector<Case> object_cases();
+std::vector<Case> object_host_cases();
+std::vector<Case> reform_cases();
 std::vector<Case> spawn_cases();
 std::vector<Case> rest_cases();
 

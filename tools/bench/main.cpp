@@ -20,6 +20,7 @@ namespace troupe::bench {
 int serve_echo(int port);
 int second_driver();
 int cold_put();
+int serve_sink(int port);
 
 namespace {
 
@@ -76,8 +77,8 @@ std::string machine() {
 
 std::vector<Case> all_cases() {
   std::vector<Case> out;
-  for (auto part :
-       {raw_cases, call_cases, durable_cases, group_cases, object_cases, spawn_cases, rest_cases}) {
+  for (auto part : {raw_cases, call_cases, durable_cases, group_cases, reform_cases, object_cases,
+                    object_host_cases, spawn_cases, rest_cases}) {
     for (auto& one : part()) out.push_back(std::move(one));
   }
   return out;
@@ -125,8 +126,9 @@ int main(int argc, char** argv) {
   using namespace troupe::bench;
   if (argc == 2 && std::strcmp(argv[1], "--exit-at-once") == 0) return 0;
   if (argc == 3 && std::strcmp(argv[1], "--echo") == 0) return serve_echo(std::atoi(argv[2]));
+  if (argc == 3 && std::strcmp(argv[1], "--sink") == 0) return serve_sink(std::atoi(argv[2]));
   if (std::getenv("TROUPE_ROLE") != nullptr)
-    Runtime worker(argc, argv, classes<Echo, Caller, Saved, Blob>);  // never returns
+    Runtime worker(argc, argv, classes<Echo, Caller, Saved, Rank, Blob>);  // never returns
   bool json = false, list = false, second = false, cold = false;
   int runs = 0, held = 0;
   std::vector<std::string> names;
@@ -173,7 +175,7 @@ int main(int argc, char** argv) {
   }
   try {
     std::unique_ptr<Runtime> runtime;
-    if (cluster) runtime = std::make_unique<Runtime>(argc, argv, classes<Echo, Caller, Saved, Blob>);
+    if (cluster) runtime = std::make_unique<Runtime>(argc, argv, classes<Echo, Caller, Saved, Rank, Blob>);
     if (second) return second_driver();
     if (cold) return cold_put();
     if (held > 0) return hold(held);

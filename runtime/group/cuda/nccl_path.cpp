@@ -230,6 +230,7 @@ class NcclPath final : public DataPath {
     switch (operation.kind) {
       case OpKind::connect:
       case OpKind::barrier:
+      case OpKind::split:
         return true;  // the check was one
       case OpKind::broadcast:
         return nccl(

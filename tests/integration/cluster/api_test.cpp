@@ -30,7 +30,7 @@ INSTANTIATE_TEST_SUITE_P(Durable, Probe,
 
 INSTANTIATE_TEST_SUITE_P(Groups, Probe,
                          testing::Values("group", "group_mismatch", "group_loss", "group_replacement",
-                                         "group_missing", "group_leave"),
+                                         "group_missing", "group_leave", "group_two", "group_split"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(Supervision, AFailureNobodyDealsWithEndsTheProgram) {
@@ -58,13 +58,29 @@ TEST(Output, OfWorkersReachesTheDriverWithAPrefix) {
   EXPECT_EQ(run.finish().status, 0) << run.seen;
 }
 
-TEST(Digits, AKilledTrainerChangesNothing) {
+class Digits : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Sync, Digits, testing::Values("allreduce", "ps"),
+                         [](auto& info) { return std::string(info.param); });
+
+TEST_P(Digits, AKilledTrainerChangesNothing) {
   Scene scene;
-  auto outcome = scene.run({bin("troupe"), "run", "--nodes", "2", "--cpus", "4", bin("digits"), "--steps",
-                            "200", "--kill", "--kill-node", "--verify"});
+  auto outcome = scene.run({bin("troupe"), "run", "--nodes", "2", "--cpus", "4", bin("digits"), "--sync",
+                            GetParam(), "--steps", "200", "--kill", "--kill-node", "--verify"});
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_NE(outcome.output.find("identical=yes"), std::string::npos) << outcome.output;
   EXPECT_EQ(outcome.output.find("restarts=0"), std::string::npos) << outcome.output;
+}
+
+// What the README promises.
+TEST_P(Digits, TheResultIsTheOneOfTheReadme) {
+  Scene scene;
+  auto outcome = scene.run(
+      {bin("troupe"), "run", "--nodes", "2", "--cpus", "4", bin("digits"), "--sync", GetParam(), "--kill"});
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  auto accuracy = outcome.output.find("digits: ok accuracy=");
+  ASSERT_NE(accuracy, std::string::npos) << outcome.output;
+  EXPECT_GE(std::stod(outcome.output.substr(accuracy + 20)), 0.94) << outcome.output;
+  EXPECT_NE(outcome.output.find("restarts=1"), std::string::npos) << outcome.output;
 }
 
 TEST(CommandLine, BenchMeasuresACase) {

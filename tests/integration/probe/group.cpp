@@ -60,6 +60,30 @@ float Member::ring(float value) {
 }
 
 float Member::sum_of_size(int size) { return sum(1, size); }
+std::vector<float> Member::join_second(troupe::Group group, float value) {
+  second_ = std::move(group);
+  second_.join().get();
+  auto a = Tensor::from(std::vector<float>(100'000, value)), b = Tensor::from(std::vector<float>(10, value));
+  auto first = group_.all_reduce(a), other = second_.all_reduce(b);
+  other.get();
+  first.get();
+  return {a.span<float>()[0], b.span<float>()[0]};
+}
+
+std::string Member::split(float value) {
+  part_ = group_.split(group_.rank() % 2, -group_.rank()).get();
+  auto a = Tensor::from(std::vector<float>{value}), b = a.clone();
+  auto in_part = part_.all_reduce(a), in_all = group_.all_reduce(b);
+  in_part.get();
+  in_all.get();
+  if (part_.ranks().at(static_cast<std::size_t>(part_.rank())) != troupe::context().id())
+    throw std::runtime_error("the part's rank is not this actor");
+  group_.split(-1).get();  // in none
+  return std::to_string(part_.rank()) + " of " + std::to_string(part_.size()) + ": " +
+         std::to_string(static_cast<int>(a.span<float>()[0])) + ", " +
+         std::to_string(static_cast<int>(b.span<float>()[0]));
+}
+
 int Member::pid() const { return ::getpid(); }
 
 namespace {
@@ -215,6 +239,54 @@ void group_missing() {
         "who is missing is named: " + (errors.empty() ? "nobody failed" : errors[0].describe()));
 }
 
+// An actor in two groups, of which one leaves out a member.
+void group_two() {
+  Crew crew(3, ActorOptions());
+  crew.join();
+  std::vector<Handle<Member>> pair(crew.members.begin(), crew.members.begin() + 2);
+  auto second = troupe::make_group(pair);
+  std::vector<troupe::Future<std::vector<float>>> sums;
+  for (auto& member : pair) sums.push_back(member.call<&Member::join_second>(second, 1.f));
+  auto third = crew.members[2].call<&Member::sum>(1.f, 100'000);
+  for (auto& one : sums) check(one.get() == std::vector<float>({3, 2}), "the sums of both groups");
+  check(third.get() == 3, "who is in one group only");
+}
+
+// Parts of a group, before and after it has lost a rank.
+void group_split() {
+  Crew crew(4, ActorOptions().max_restarts(0));
+  crew.join();
+  auto split = [&](std::size_t size) {
+    std::vector<troupe::Future<std::string>> told;
+    for (std::size_t i = 0; i < size; ++i)
+      told.push_back(
+          crew.members[i].call<&Member::split>(static_cast<float>(1 << crew.rank_of[static_cast<int>(i)])));
+    for (std::size_t i = 0; i < size; ++i) {
+      int rank = crew.rank_of[static_cast<int>(i)], parts = 0, sum = 0, before = 0;
+      for (int r = 0; r < static_cast<int>(size); ++r) {
+        if (r % 2 != rank % 2) continue;
+        ++parts;
+        sum += 1 << r;
+        before += r > rank;
+      }
+      std::string expected = std::to_string(before) + " of " + std::to_string(parts) + ": " +
+                             std::to_string(sum) + ", " + std::to_string((1 << size) - 1);
+      std::string got = told[i].get();
+      check(got == expected, "a rank says " + got + " instead of " + expected);
+    }
+  };
+  split(4);
+  split(4);
+  int pid = crew.members[3].call<&Member::pid>().get();
+  std::vector<troupe::Future<float>> sums;
+  for (std::size_t i = 0; i < 3; ++i) sums.push_back(crew.members[i].call<&Member::sum>(1.f, 1));
+  ::kill(pid, SIGKILL);
+  check(failures_of(sums).size() == 3, "each survivor gets an error");
+  crew.members.pop_back();
+  crew.reform(2);
+  split(3);
+}
+
 // What leaves breaks the group for the others.
 void group_leave() {
   Crew crew(2, ActorOptions());
@@ -236,6 +308,8 @@ const std::map<std::string, std::function<void()>>& group_cases() {
       {"group_loss", [] { group_loss(0); }},
       {"group_replacement", [] { group_loss(1); }},
       {"group_missing", group_missing},
+      {"group_two", group_two},
+      {"group_split", group_split},
       {"group_leave", group_leave},
   };
   return cases;

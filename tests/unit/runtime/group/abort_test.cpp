@@ -7,7 +7,7 @@
 
 #include "core/base/clock.h"
 #include "core/codec/archive.h"
-#include "runtime/group/gloo_mesh.h"
+#include "runtime/group/socket_mesh.h"
 #include "tests/unit/runtime/group/world.h"
 
 namespace troupe::test {
@@ -19,6 +19,7 @@ const Error kWhy(ErrorKind::actor_died, "rank 3 ended: killed by signal 9");
 
 CommunicatorOptions options_of(int rank, int size) {
   CommunicatorOptions options;
+  options.token = test_token();
   options.rank = rank;
   options.size = size;
   return options;
@@ -95,11 +96,11 @@ void silent(int size, bool by_deadline) {
   std::atomic<bool> over{false};
   std::int64_t deadline = steady_ns() + 500'000'000;  // one for all, however late a thread begins
   std::thread last([&] {
-    auto mesh = make_gloo_mesh(size - 1, size, "127.0.0.1");
+    auto mesh = make_socket_mesh(size - 1, size, "127.0.0.1", test_token());
     auto mine = mesh->address();
     ASSERT_TRUE(mine);
     Writer to;
-    encode(to, std::pair(*mine, std::string()));
+    encode(to, std::pair(*mine, std::pair(std::string(), std::string())));
     auto exchange = meeting.exchange(size - 1);
     ASSERT_TRUE(exchange->all_gather({reinterpret_cast<const char*>(to.bytes().data()), to.size()},
                                      steady_ns() + 60'000'000'000));
@@ -177,7 +178,7 @@ TEST_P(Abort, OtherRanksGenerationsAndUseBeforeConnect) {
     Communicator wrong(options_of(rank, size), other.exchange(0));
     EXPECT_EQ(wrong.connect().wait().error().kind, ErrorKind::invalid_argument);
   }
-  CommunicatorOptions nowhere = options_of(0, 1);
+  CommunicatorOptions nowhere = options_of(0, 2);
   nowhere.host = "203.0.113.7";  // of no machine
   Communicator group(nowhere, other.exchange(0));
   auto result = group.connect().wait();
@@ -204,6 +205,7 @@ TEST(Queue, TooManyOperationsAreRefused) {
       },
       [] {
         CommunicatorOptions options;
+        options.token = test_token();
         options.most_queued = 16;
         return options;
       }());

@@ -278,6 +278,25 @@ TEST_P(Collectives, MessagesAndBarriers) {
   });
 }
 
+// The other transport does the same.
+TEST_P(Collectives, OverGloo) {
+  CommunicatorOptions options;
+  options.transport = Transport::gloo;
+  run_ranks(
+      GetParam(),
+      [](Communicator& group) {
+        for (std::int64_t count : kCounts) {
+          Tensor tensor = make(DType::f32, count, count == 13);
+          fill(tensor, group.rank(), ReduceOp::average);
+          auto result = group.all_reduce(tensor, ReduceOp::average).wait();
+          ASSERT_TRUE(result) << text_of(result);
+          ASSERT_EQ(wrong_elements(tensor, group.size(), ReduceOp::average), 0) << count;
+        }
+        ASSERT_TRUE(group.barrier().wait());
+      },
+      options);
+}
+
 TEST_P(Collectives, ManyAreCarriedOutInTheirOrder) {
   run_ranks(GetParam(), [](Communicator& group) {
     std::vector<Tensor> tensors;

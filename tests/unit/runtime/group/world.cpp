@@ -13,6 +13,11 @@
 
 namespace troupe::test {
 
+namespace {
+const Token kToken = *Token::random();
+}  // namespace
+const Token& test_token() { return kToken; }
+
 class MeetingExchange final : public Exchange {
  public:
   MeetingExchange(Meeting& meeting, int rank) : meeting_(meeting), rank_(static_cast<std::size_t>(rank)) {}
@@ -173,6 +178,7 @@ void run_ranks(int size, const std::function<void(Communicator&)>& f, Communicat
       CommunicatorOptions mine = options;
       mine.rank = rank;
       mine.size = size;
+      if (!mine.token) mine.token = test_token();
       Communicator group(mine, meeting.exchange(rank));
       Result<void> connected = group.connect().wait();
       EXPECT_TRUE(connected) << text_of(connected);

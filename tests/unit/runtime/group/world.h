@@ -14,6 +14,9 @@
 
 namespace troupe::test {
 
+// Of all groups of this process and those it forks.
+const Token& test_token();
+
 // Where ranks that are threads meet.
 class Meeting {
  public:
