@@ -17,8 +17,6 @@
 namespace troupe {
 namespace {
 
-constexpr std::uint64_t kPiece = 4 << 20;
-
 // Blanks come in few sizes, so that those in reserve fit most objects: four to each power of two.
 std::uint64_t reserve_size(std::uint64_t size) {
   size = std::max<std::uint64_t>(size, Extents::kSmallest);
@@ -131,17 +129,24 @@ ObjectClient::Space::~Space() {
 std::byte* ObjectClient::Space::bytes() const { return session_->table->writable(nullptr) + blank_.offset; }
 
 void ObjectClient::Space::write(std::uint64_t at, std::span<const std::byte> from) {
-  std::byte* to = bytes() + at;
-  if (blank_.touched || from.size() < kPiece / 4) {
-    if (!from.empty()) std::memcpy(to, from.data(), from.size());
+  constexpr std::uint64_t kPiece = ObjectSession::kPiece;
+  std::byte* base = session_->table->writable(nullptr);
+  std::uint64_t begin = blank_.offset + at;
+  if (from.size() < kPiece / 4) {
+    if (!from.empty()) std::memcpy(base + begin, from.data(), from.size());
     return;
   }
-  for (std::size_t done = 0; done < from.size(); done += kPiece) {
-    std::size_t size = std::min<std::size_t>(kPiece, from.size() - done);
-    auto begin = reinterpret_cast<std::uintptr_t>(to + done) & ~std::uintptr_t{4095};
-    auto end = reinterpret_cast<std::uintptr_t>(to + done + size);
-    ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE);
-    std::memcpy(to + done, from.data() + done, size);
+  // Faults one by one cost more than the copy.
+  for (std::uint64_t done = 0; done < from.size();) {
+    std::uint64_t to = begin + done, piece = to / kPiece;
+    std::uint64_t size = std::min<std::uint64_t>((piece + 1) * kPiece - to, from.size() - done);
+    if (!session_->mapped[piece].load(std::memory_order_relaxed)) {
+      std::uint64_t start = to & ~std::uint64_t{4095};
+      ::madvise(base + start, to + size - start, MADV_POPULATE_WRITE);
+      if (size == kPiece) session_->mapped[piece].store(true, std::memory_order_relaxed);
+    }
+    std::memcpy(base + to, from.data() + done, size);
+    done += size;
   }
 }
 

@@ -265,6 +265,7 @@ void objects_churn() {
     }
     check(stays.call<&Keeper::sum_kept>().get() == 5000, "what was shared is whole");
     check(add(*shared.get()) == 5000, "here as well");
+    stays.call<&Keeper::forget>().get();
   }
   nothing_is_left();
   eventually([&] { return memory_field("processes") <= 3; }, "dead processes are detached");
