@@ -297,7 +297,9 @@ void groups() {
   for (auto& one : entered) one.get();
   std::vector<troupe::Future<float>> means;
   for (int i = 0; i < 3; ++i) means.push_back(trainers[i].call<&Trainer::step>(i));
-  std::printf("groups: %g\n", means[0].get());
+  std::vector<troupe::Future<float>> rows;
+  for (int i = 0; i < 3; ++i) rows.push_back(trainers[i].call<&Trainer::grid>(3));
+  std::printf("groups: %g, rows of %g\n", means[0].get(), rows[0].get());
 }
 
 }  // namespace

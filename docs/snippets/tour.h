@@ -116,10 +116,18 @@ class Trainer {
     group_.all_reduce(gradients, troupe::ReduceOp::average).get();
     return gradients.span<float>()[0];
   }
+  float grid(int columns) {
+    auto activations = troupe::Tensor::from(std::vector<float>(10, 1.0f));
+    auto row = group_.split(group_.rank() / columns).get();
+    auto column = group_.split(group_.rank() % columns).get();
+    row.all_reduce(activations).get();
+    column.barrier().get();
+    return activations.span<float>()[0];
+  }
 
  private:
   troupe::Group group_;
 };
 template <>
 inline constexpr auto troupe::actor<Trainer> =
-    troupe::describe<Trainer>("Trainer").methods<&Trainer::enter, &Trainer::step>();
+    troupe::describe<Trainer>("Trainer").methods<&Trainer::enter, &Trainer::step, &Trainer::grid>();

@@ -34,3 +34,25 @@ if(TROUPE_CUDA)
   endif()
 endif()
 message(STATUS "CUDA: ${TROUPE_HAS_CUDA}")
+set(TROUPE_GPU_ARCH sm_90 CACHE STRING "what nvcc compiles the kernel of tests/gpu for")
+
+# libtorch, for <troupe/torch.h> and examples/conv. Everything else builds without it.
+set(TROUPE_TORCH AUTO CACHE STRING "AUTO, ON or OFF")
+set_property(CACHE TROUPE_TORCH PROPERTY STRINGS AUTO ON OFF)
+set(TROUPE_HAS_TORCH OFF)
+if(TROUPE_TORCH)
+  # Not find_package(Torch): Debian's configuration asks for packages that its users do not need.
+  find_path(TORCH_INCLUDE torch/csrc/api/include/torch/torch.h HINTS $ENV{TORCH_HOME}/include)
+  foreach(name torch torch_cpu c10)
+    string(TOUPPER ${name}_LIBRARY variable)
+    find_library(${variable} ${name} HINTS $ENV{TORCH_HOME}/lib)
+  endforeach()
+  if(TORCH_INCLUDE AND TORCH_LIBRARY AND TORCH_CPU_LIBRARY AND C10_LIBRARY)
+    set(TROUPE_HAS_TORCH ON)
+  elseif(NOT TROUPE_TORCH STREQUAL "AUTO")
+    message(FATAL_ERROR "TROUPE_TORCH is ON, but libtorch was not found (headers: ${TORCH_INCLUDE}, libraries: "
+            "${TORCH_LIBRARY}, ${TORCH_CPU_LIBRARY}, ${C10_LIBRARY}): install libtorch-dev and libopenblas0-pthread, set "
+            "TORCH_HOME, or use AUTO")
+  endif()
+endif()
+message(STATUS "libtorch: ${TROUPE_HAS_TORCH}")
