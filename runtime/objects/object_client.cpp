@@ -144,6 +144,10 @@ void ObjectClient::Space::write(std::uint64_t at, std::span<const std::byte> fro
       std::uint64_t start = to & ~std::uint64_t{4095};
       ::madvise(base + start, to + size - start, MADV_POPULATE_WRITE);
       if (size == kPiece) session_->mapped[piece].store(true, std::memory_order_relaxed);
+    } else {
+      // What is mapped goes in one copy: large ones bypass the caches.
+      while (size < from.size() - done && session_->mapped[++piece].load(std::memory_order_relaxed))
+        size = std::min<std::uint64_t>(size + kPiece, from.size() - done);
     }
     std::memcpy(base + to, from.data() + done, size);
     done += size;

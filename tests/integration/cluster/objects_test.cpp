@@ -1,4 +1,4 @@
-// Objects on real clusters of one node.
+// Objects on real clusters.
 #include <gtest/gtest.h>
 
 #include "support.h"
@@ -6,9 +6,9 @@
 namespace troupe::test {
 namespace {
 
-void holds(const std::string& name, std::vector<std::string> node = {}) {
+void holds(const std::string& name, std::vector<std::string> node = {}, const char* nodes = "1") {
   Scene scene;
-  std::vector<std::string> command = {bin("troupe"), "run", "--nodes", "1", "--cpus", "8"};
+  std::vector<std::string> command = {bin("troupe"), "run", "--nodes", nodes, "--cpus", "8"};
   command.insert(command.end(), node.begin(), node.end());
   command.insert(command.end(), {bin("probe"), name});
   auto outcome = scene.run(command, 280);
@@ -25,6 +25,7 @@ TEST(Objects, AThousandKillsLeaveNothing) { holds("objects_churn"); }
 TEST(Objects, GoToDiskAndComeBack) {
   holds("objects_spill", {"--object-memory", "64MiB", "--object-disk", "64MiB"});
 }
+TEST(Objects, AreKeptByReferencesOnAnotherNode) { holds("objects_two_nodes", {}, "2"); }
 
 }  // namespace
 }  // namespace troupe::test

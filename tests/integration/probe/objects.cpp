@@ -316,6 +316,25 @@ void objects_spill() {
   nothing_is_left();
 }
 
+// References between two nodes: held there, they keep an object here.
+void objects_two_nodes() {
+  auto far = troupe::spawn<Keeper>(ActorOptions().node(troupe::nodes().back().name));
+  {
+    auto ref = troupe::put(ones(1000));
+    check(far.call<&Keeper::pass>(ref).get() == ref, "there and back");
+    far.call<&Keeper::keep>(ref).get();
+    ref = {};
+    std::this_thread::sleep_for(200ms);
+    auto again = far.call<&Keeper::kept>().get();
+    check(add(*again.get()) == 1000, "kept on another node");
+    far.call<&Keeper::forget>().get();
+  }
+  nothing_is_left();
+  far.call<&Keeper::keep>(troupe::put(ones(10))).get();
+  far.kill().get();
+  nothing_is_left();
+}
+
 }  // namespace
 
 const std::map<std::string, std::function<void()>>& object_cases() {
@@ -326,6 +345,7 @@ const std::map<std::string, std::function<void()>>& object_cases() {
       {"objects_killed", objects_killed},
       {"objects_churn", objects_churn},
       {"objects_spill", objects_spill},
+      {"objects_two_nodes", objects_two_nodes},
   };
   return cases;
 }
