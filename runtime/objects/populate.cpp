@@ -1,6 +1,6 @@
 #include "runtime/objects/populate.h"
 
-#include <sys/mman.h>
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -9,14 +9,10 @@
 
 #include "runtime/agent/memory_use.h"
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-
 namespace troupe {
 namespace {
 
-constexpr std::uint64_t kStep = 16 << 20;
+constexpr std::uint64_t kStep = 4 << 20;
 
 bool short_of_memory() {
   auto memory = machine_memory();
@@ -46,16 +42,10 @@ void Populate::run(int arena, std::uint64_t bytes, std::chrono::milliseconds aft
     lock.unlock();
     std::uint64_t size = std::min(kStep, bytes - at);
     bool good = !short_of_memory();
-    // Mapped for the moment only, so that the pages are not counted as this process's.
-    void* part = good ? ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, arena,
-                               static_cast<off_t>(at))
-                      : MAP_FAILED;
-    good = part != MAP_FAILED;
-    if (good) {
-      ::madvise(part, size, MADV_HUGEPAGE);
-      good = ::madvise(part, size, MADV_POPULATE_WRITE) == 0;
-      ::munmap(part, size);
-    }
+    // Pages are made without mapping them. A mapping would be populated under the lock of the process's
+    // address space: on a busy machine a thread of the lowest priority then keeps the control thread waiting
+    // for seconds.
+    good = good && ::fallocate(arena, 0, static_cast<off_t>(at), static_cast<off_t>(size)) == 0;
     if (good) made_(at + size);
     lock.lock();
     if (!good) return;

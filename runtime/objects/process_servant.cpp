@@ -197,9 +197,14 @@ kj::Promise<void> PeerServant::claimed(ClaimedContext context) {
   return kj::READY_NOW;
 }
 
-kj::Promise<void> PeerServant::source(SourceContext context) {
+kj::Promise<void> PeerServant::source(SourceContext context) { return source(context, 0); }
+
+kj::Promise<void> PeerServant::source(SourceContext context, int tries) {
   auto state = locked(state_);
   auto params = context.getParams();
+  if (tries < kTries && state->core().may_come(read_id(params.getId()))) {
+    return state->pause(kPause).then([this, context, tries]() mutable { return source(context, tries + 1); });
+  }
   if (!from_) return kj_exception(Error(ErrorKind::invalid_argument, "greet first"));
   if (state->puller() == nullptr)
     return kj_exception(Error(ErrorKind::unavailable, "this node passes no objects on"));

@@ -43,6 +43,7 @@ class PeerServant final : public wire::ObjectPeer::Server {
 
  private:
   kj::Promise<void> lend(BorrowContext context, int tries);
+  kj::Promise<void> source(SourceContext context, int tries);
   std::weak_ptr<ObjectState> state_;
   NodeId from_;
 };
