@@ -129,28 +129,24 @@ ObjectClient::Space::~Space() {
 std::byte* ObjectClient::Space::bytes() const { return session_->table->writable(nullptr) + blank_.offset; }
 
 void ObjectClient::Space::write(std::uint64_t at, std::span<const std::byte> from) {
-  constexpr std::uint64_t kPiece = ObjectSession::kPiece;
+  constexpr std::uint64_t kPiece = ObjectSession::kPiece, kAtOnce = 4 << 20;
   std::byte* base = session_->table->writable(nullptr);
-  std::uint64_t begin = blank_.offset + at;
-  if (from.size() < kPiece / 4) {
-    if (!from.empty()) std::memcpy(base + begin, from.data(), from.size());
-    return;
-  }
-  // Faults one by one cost more than the copy.
-  for (std::uint64_t done = 0; done < from.size();) {
-    std::uint64_t to = begin + done, piece = to / kPiece;
-    std::uint64_t size = std::min<std::uint64_t>((piece + 1) * kPiece - to, from.size() - done);
-    if (!session_->mapped[piece].load(std::memory_order_relaxed)) {
-      std::uint64_t start = to & ~std::uint64_t{4095};
-      ::madvise(base + start, to + size - start, MADV_POPULATE_WRITE);
-      if (size == kPiece) session_->mapped[piece].store(true, std::memory_order_relaxed);
-    } else {
-      // What is mapped goes in one copy: large ones bypass the caches.
-      while (size < from.size() - done && session_->mapped[++piece].load(std::memory_order_relaxed))
-        size = std::min<std::uint64_t>(size + kPiece, from.size() - done);
+  auto& mapped = session_->mapped;
+  std::uint64_t begin = blank_.offset + at, end = begin + from.size();
+  // Faults one by one cost more than the copy, so what is new is populated first, and copied while it is in
+  // the caches; what is mapped goes in one copy, since large ones bypass the caches.
+  for (std::uint64_t to = begin; to < end;) {
+    std::uint64_t first = to / kPiece, piece = first, stop = to;
+    bool known = mapped[first].load(std::memory_order_relaxed);
+    while (stop < end && mapped[piece].load(std::memory_order_relaxed) == known &&
+           (known || stop - to < kAtOnce))
+      stop = std::min(++piece * kPiece, end);
+    if (!known) {
+      ::madvise(base + first * kPiece, (piece - first) * kPiece, MADV_POPULATE_WRITE);
+      for (std::uint64_t one = first; one < piece; ++one) mapped[one].store(true, std::memory_order_relaxed);
     }
-    std::memcpy(base + to, from.data() + done, size);
-    done += size;
+    std::memcpy(base + to, from.data() + (to - begin), stop - to);
+    to = stop;
   }
 }
 

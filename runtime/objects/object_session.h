@@ -27,7 +27,7 @@ struct ObjectSession : std::enable_shared_from_this<ObjectSession> {
   std::atomic<bool> dead{false};
   std::atomic<std::uint64_t> objects{0};
   // Pieces of the arena that this process has written to, so that their pages are mapped.
-  static constexpr std::uint64_t kPiece = 4 << 20;
+  static constexpr std::uint64_t kPiece = 64 << 10;
   std::vector<std::atomic<bool>> mapped;
 
   std::mutex mutex;  // guards what follows

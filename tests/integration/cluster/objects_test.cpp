@@ -26,6 +26,7 @@ TEST(Objects, GoToDiskAndComeBack) {
   holds("objects_spill", {"--object-memory", "64MiB", "--object-disk", "64MiB"});
 }
 TEST(Objects, AreKeptByReferencesOnAnotherNode) { holds("objects_two_nodes", {}, "2"); }
+TEST(Objects, AreFetchedByOtherNodesAndLostWithTheirOwn) { holds("objects_far", {}, "4"); }
 
 }  // namespace
 }  // namespace troupe::test

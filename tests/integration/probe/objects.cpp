@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <stdexcept>
 #include <thread>
@@ -335,6 +336,50 @@ void objects_two_nodes() {
   nothing_is_left();
 }
 
+int parent_of(int pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind("PPid:", 0) == 0) return std::stoi(line.substr(5));
+  }
+  return 0;
+}
+
+// Objects are fetched by other nodes, many at once, in both directions; one whose node is killed is lost.
+void objects_far() {
+  std::vector<Handle<Keeper>> keepers;
+  for (const auto& node : troupe::nodes())
+    keepers.push_back(troupe::spawn<Keeper>(ActorOptions().node(node.name)));
+  std::vector<std::uint64_t> numbers(4'000'000);
+  std::iota(numbers.begin(), numbers.end(), 1);
+  std::uint64_t right = add(numbers);
+  auto near = troupe::put(numbers);
+  auto all_read = [&](const Bytes& object, std::uint64_t sum, std::size_t readers) {
+    std::vector<troupe::Future<std::uint64_t>> sums;
+    for (std::size_t i = 0; i < readers; ++i) sums.push_back(keepers[i].call<&Keeper::sum>(object));
+    for (auto& one : sums) check(one.get() == sum, "the bytes on another node");
+  };
+  all_read(near, right, keepers.size());
+  auto far = keepers.back().call<&Keeper::make>(7, 3'000'000).get();
+  check(add(*far.get()) == 21'000'000, "an object of another node");
+  all_read(far, 21'000'000, keepers.size());
+
+  int agent = parent_of(parent_of(keepers.back().call<&Keeper::pid>().get()));
+  check(agent > 1 && ::kill(agent, SIGKILL) == 0, "the agent of the far node");
+  eventually(
+      [&] {
+        try {
+          (void)far.get();
+          return false;
+        } catch (const troupe::ObjectLost&) {
+          return true;
+        }
+      },
+      "an object is lost with its node");
+  all_read(near, right, keepers.size() - 1);
+  near = far = {};
+  nothing_is_left();
+}
+
 }  // namespace
 
 const std::map<std::string, std::function<void()>>& object_cases() {
@@ -346,6 +391,7 @@ const std::map<std::string, std::function<void()>>& object_cases() {
       {"objects_churn", objects_churn},
       {"objects_spill", objects_spill},
       {"objects_two_nodes", objects_two_nodes},
+      {"objects_far", objects_far},
   };
   return cases;
 }
