@@ -1,5 +1,6 @@
 #include "tests/sim/program.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/control/kj_error.h"

@@ -2,6 +2,7 @@
 // processes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "tests/sim/sim_stage.h"

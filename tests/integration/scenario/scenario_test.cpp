@@ -1,6 +1,7 @@
 // The scenario files of the simulator, with real processes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "tests/integration/scenario/process_stage.h"

@@ -4,6 +4,8 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include <algorithm>
+
 #include "tests/unit/core/link/endpoint.h"
 
 namespace troupe::test {
