@@ -34,10 +34,13 @@ function(troupe_schemas name)
   target_compile_options(${name} PRIVATE -w)
 endfunction()
 
-# Target `headers`: compiles every header of the house alone.
+# Target `headers`: compiles every header of the house alone. Those in folders called cuda need CUDA's.
 function(troupe_check_headers)
   file(GLOB_RECURSE headers RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS core/*.h gcs/*.h runtime/*.h actors/*.h
        tools/*.h)
+  if(NOT TROUPE_HAS_CUDA)
+    list(FILTER headers EXCLUDE REGEX "/cuda/")
+  endif()
   set(sources "")
   foreach(header ${headers})
     string(REPLACE "/" "_" name ${header})
@@ -47,4 +50,7 @@ function(troupe_check_headers)
   endforeach()
   add_library(headers OBJECT EXCLUDE_FROM_ALL ${sources})
   target_link_libraries(headers PRIVATE troupe_actors troupe_gcs troupe_runtime troupe_core)
+  if(TROUPE_HAS_CUDA)
+    target_include_directories(headers SYSTEM PRIVATE ${CUDA_INCLUDE} ${NCCL_INCLUDE})
+  endif()
 endfunction()
