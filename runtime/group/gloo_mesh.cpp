@@ -7,7 +7,6 @@
 #include <gloo/transport/unbound_buffer.h>
 
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <set>
@@ -15,6 +14,7 @@
 
 #include "core/base/clock.h"
 #include "core/codec/archive.h"
+#include "runtime/group/mesh_state.h"
 
 namespace troupe {
 namespace {
@@ -34,23 +34,20 @@ class GlooMesh final : public Mesh {
   bool connect(const std::vector<std::string>& addresses) override;
   std::unique_ptr<Buffer> buffer(void* memory, std::size_t bytes) override;
   void set_deadline(std::int64_t deadline_ns) override;
-  std::int64_t deadline() const override { return deadline_.load(std::memory_order_acquire); }
+  std::int64_t deadline() const override { return state_.deadline(); }
   void abort(const Error& why) override { fail({why, {}, false}); }
-  bool failed() const override { return failed_.load(std::memory_order_acquire); }
-  std::optional<MeshFailure> failure() const override {
-    std::lock_guard lock(mutex_);
-    return failure_;
-  }
+  bool failed() const override { return state_.failed(); }
+  std::optional<MeshFailure> failure() const override { return state_.failure(); }
   void close() override;
 
  private:
   friend class GlooBuffer;
 
-  // Keeps the first failure and wakes who waits.
-  void fail(MeshFailure failure);
+  void fail(MeshFailure failure) {
+    if (state_.fail(std::move(failure))) wake();
+  }
   void fail_lost(const char* what, std::vector<int> waited_for);
-  void fail_late(const char* what, std::vector<int> waited_for);
-  Error lost(const char* what, const std::vector<int>& ranks) const;
+  void wake();
   std::vector<int> lost_ranks();
   void close_pairs();
 
@@ -58,11 +55,9 @@ class GlooMesh final : public Mesh {
   const std::string host_;
   std::shared_ptr<gloo::transport::Device> device_;
   std::shared_ptr<gloo::transport::Context> context_;
-  std::atomic<std::int64_t> deadline_{INT64_MAX};
-  std::atomic<bool> failed_{false};
+  MeshState state_;
   mutable std::mutex mutex_;  // guards what follows; never held while Gloo waits
   std::condition_variable changed_;
-  std::optional<MeshFailure> failure_;
   std::set<GlooBuffer*> buffers_;
 };
 
@@ -114,7 +109,7 @@ class GlooBuffer final : public Mesh::Buffer {
       if (mesh_.failed()) return false;
       std::int64_t left = mesh_.deadline() - steady_ns();
       if (left <= 0) {
-        mesh_.fail_late("an operation", under_way);
+        mesh_.fail(too_late(mesh_.rank_, under_way));
         return false;
       }
       auto limit =
@@ -128,7 +123,7 @@ class GlooBuffer final : public Mesh::Buffer {
         }
       } catch (const std::exception& error) {
         if (steady_ns() >= mesh_.deadline())
-          mesh_.fail_late("an operation", under_way);
+          mesh_.fail(too_late(mesh_.rank_, under_way));
         else
           mesh_.fail_lost(error.what(), under_way);
         return false;
@@ -140,12 +135,6 @@ class GlooBuffer final : public Mesh::Buffer {
   std::vector<int> sending_, receiving_;  // peers of the messages under way
   std::unique_ptr<gloo::transport::UnboundBuffer> memory_;
 };
-
-std::string list(const std::vector<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
-  return text;
-}
 
 Result<std::string> GlooMesh::address() {
   std::vector<std::vector<char>> addresses(static_cast<std::size_t>(size_));
@@ -170,11 +159,10 @@ Result<std::string> GlooMesh::address() {
 bool GlooMesh::connect(const std::vector<std::string>& addresses) {
   if (size_ == 1) return !failed();
   // Gloo's connect() blocks without a limit of ours; closing the pairs ends it.
-  bool over = false;
+  bool over = false, late = false;
   std::thread watch([&] {
     std::unique_lock lock(mutex_);
-    bool late = false;
-    while (!over && !failure_ && !late) {
+    while (!over && !failed() && !late) {
       std::int64_t left = deadline() - steady_ns();
       late = left <= 0;
       if (!late)
@@ -182,7 +170,6 @@ bool GlooMesh::connect(const std::vector<std::string>& addresses) {
     }
     if (over) return;
     lock.unlock();
-    if (late) fail({Error(ErrorKind::deadline_exceeded, "the deadline of connecting passed"), {}, false});
     close_pairs();
   });
   int last = -1;  // whose connection was tried
@@ -208,14 +195,13 @@ bool GlooMesh::connect(const std::vector<std::string>& addresses) {
     changed_.notify_all();
   }
   watch.join();
+  if (late)
+    fail({Error(ErrorKind::deadline_exceeded, list_ranks({last}) + " did not connect in time"),
+          {last},
+          false});
   // Connections that were not made yet cannot be probed: see fail_lost.
-  if (!problem.empty()) fail({lost(problem.c_str(), {last}), {last}, true});
-  std::lock_guard lock(mutex_);
-  if (failure_ && failure_->error.kind == ErrorKind::deadline_exceeded && last >= 0) {
-    failure_->error.message = list({last}) + " did not connect in time";
-    failure_->ranks = {last};
-  }
-  return !failure_;
+  if (!problem.empty()) fail(connections_lost(rank_, problem, {last}));
+  return !failed();
 }
 
 std::unique_ptr<Mesh::Buffer> GlooMesh::buffer(void* memory, std::size_t bytes) {
@@ -223,40 +209,19 @@ std::unique_ptr<Mesh::Buffer> GlooMesh::buffer(void* memory, std::size_t bytes) 
 }
 
 void GlooMesh::set_deadline(std::int64_t deadline_ns) {
-  std::int64_t before = deadline_.exchange(deadline_ns, std::memory_order_acq_rel);
-  if (deadline_ns >= before) return;
+  if (state_.set_deadline(deadline_ns)) wake();
+}
+
+void GlooMesh::wake() {
   std::lock_guard lock(mutex_);
   changed_.notify_all();
   for (GlooBuffer* buffer : buffers_) buffer->poke();
-}
-
-void GlooMesh::fail(MeshFailure failure) {
-  std::lock_guard lock(mutex_);
-  if (failure_) return;
-  failure_ = std::move(failure);
-  failed_.store(true, std::memory_order_release);
-  changed_.notify_all();
-  for (GlooBuffer* buffer : buffers_) buffer->poke();
-}
-
-void GlooMesh::fail_late(const char* what, std::vector<int> waited_for) {
-  std::sort(waited_for.begin(), waited_for.end());
-  waited_for.erase(std::unique(waited_for.begin(), waited_for.end()), waited_for.end());
-  std::string text = std::string("the deadline of ") + what + " passed";
-  if (!waited_for.empty()) text += " while rank " + std::to_string(rank_) + " waited for " + list(waited_for);
-  fail({Error(ErrorKind::deadline_exceeded, text), std::move(waited_for), false});
 }
 
 void GlooMesh::fail_lost(const char* what, std::vector<int> waited_for) {
   std::vector<int> lost = lost_ranks();
   if (lost.empty()) lost = std::move(waited_for);
-  fail({this->lost(what, lost), lost, true});
-}
-
-Error GlooMesh::lost(const char* what, const std::vector<int>& ranks) const {
-  return Error(ErrorKind::unavailable, "rank " + std::to_string(rank_) + " lost its connection to " +
-                                           list(ranks) + ": it ended, or left after an error of its own (" +
-                                           what + ")");
+  fail(connections_lost(rank_, what, std::move(lost)));
 }
 
 // Connections that are broken refuse a message; the others will not be used any more.

@@ -5,14 +5,13 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <mutex>
 
 #include "core/base/clock.h"
 #include "core/link/polling.h"
 #include "core/os/fd.h"
+#include "runtime/group/mesh_state.h"
 #include "runtime/group/peer_sockets.h"
 
 namespace troupe {
@@ -71,15 +70,12 @@ class SocketMesh final : public Mesh {
   bool connect(const std::vector<std::string>& addresses) override;
   std::unique_ptr<Buffer> buffer(void* memory, std::size_t bytes) override;
   void set_deadline(std::int64_t deadline_ns) override {
-    if (deadline_ns < deadline_.exchange(deadline_ns, std::memory_order_acq_rel)) wake();
+    if (state_.set_deadline(deadline_ns)) wake();
   }
-  std::int64_t deadline() const override { return deadline_.load(std::memory_order_acquire); }
+  std::int64_t deadline() const override { return state_.deadline(); }
   void abort(const Error& why) override { fail({why, {}, false}); }
-  bool failed() const override { return failed_.load(std::memory_order_acquire); }
-  std::optional<MeshFailure> failure() const override {
-    std::lock_guard lock(mutex_);
-    return failure_;
-  }
+  bool failed() const override { return state_.failed(); }
+  std::optional<MeshFailure> failure() const override { return state_.failure(); }
   void close() override;
 
  private:
@@ -97,7 +93,7 @@ class SocketMesh final : public Mesh {
   bool read_ahead(Peer& peer);
   bool read_payload(Peer& peer);
   bool begin_message(Peer& peer);
-  bool end_message(Peer& peer);
+  void end_message(Peer& peer);
   void sleep();
   bool take_events(int timeout_ms);
 
@@ -105,10 +101,10 @@ class SocketMesh final : public Mesh {
     std::uint64_t one = 1;
     static_cast<void>(!::write(wake_.get(), &one, sizeof one));
   }
-  // Keeps the first failure and wakes who waits.
-  void fail(MeshFailure failure);
+  void fail(MeshFailure failure) {
+    if (state_.fail(std::move(failure))) wake();
+  }
   void fail_lost(const std::string& what, int peer);
-  void fail_late(std::vector<int> waited_for);
 
   const int rank_, size_;
   PeerSockets meeting_;
@@ -116,10 +112,7 @@ class SocketMesh final : public Mesh {
   std::vector<Peer> peers_;
   std::vector<int> active_;  // ranks with messages under way
   PollingPolicy polling_;
-  std::atomic<std::int64_t> deadline_{INT64_MAX};
-  std::atomic<bool> failed_{false};
-  mutable std::mutex mutex_;  // guards what follows
-  std::optional<MeshFailure> failure_;
+  MeshState state_;
 };
 
 class SocketBuffer final : public Mesh::Buffer {
@@ -149,13 +142,6 @@ class SocketBuffer final : public Mesh::Buffer {
   int sent_ = 0, received_ = 0;      // ended, and not waited for
 };
 
-std::string list(const std::vector<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  std::size_t shown = std::min<std::size_t>(ranks.size(), 8);
-  for (std::size_t i = 0; i < shown; ++i) text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
-  return shown < ranks.size() ? text + " and " + std::to_string(ranks.size() - shown) + " more" : text;
-}
-
 // ---- connecting ----
 
 bool SocketMesh::connect(const std::vector<std::string>& addresses) {
@@ -165,12 +151,12 @@ bool SocketMesh::connect(const std::vector<std::string>& addresses) {
   if (failed()) return false;
   if (!made.problem.empty()) {
     fail({Error(ErrorKind::unavailable,
-                "rank " + std::to_string(rank_) + " cannot connect to " + list(made.missing) +
+                "rank " + std::to_string(rank_) + " cannot connect to " + list_ranks(made.missing) +
                     ": it ended, or left after an error of its own (" + made.problem + ")"),
           made.missing, true});
   } else if (!made.missing.empty()) {
-    fail({Error(ErrorKind::deadline_exceeded, list(made.missing) + " did not connect in time"), made.missing,
-          false});
+    fail({Error(ErrorKind::deadline_exceeded, list_ranks(made.missing) + " did not connect in time"),
+          made.missing, false});
   }
   if (failed()) return false;
   peers_.resize(static_cast<std::size_t>(size_));
@@ -234,7 +220,7 @@ bool SocketMesh::wait(int& count, const SocketBuffer& buffer) {
         if (std::any_of(p.out.begin(), p.out.end(), ours) || std::any_of(p.in.begin(), p.in.end(), ours))
           waited_for.push_back(i);
       }
-      fail_late(std::move(waited_for));
+      fail(too_late(rank_, std::move(waited_for)));
       return false;
     }
     if (!move_all() && count == 0 && !failed()) sleep();
@@ -312,7 +298,10 @@ bool SocketMesh::read(Peer& p) {
       if (!read_payload(p)) return moved;
       moved = true;
     }
-    if (p.got == p.header.bytes && end_message(p)) return true;
+    if (p.got == p.header.bytes) {
+      end_message(p);
+      return true;
+    }
   }
   return moved;
 }
@@ -371,14 +360,12 @@ bool SocketMesh::begin_message(Peer& p) {
   return true;
 }
 
-// Whether somebody may wait for it.
-bool SocketMesh::end_message(Peer& p) {
+void SocketMesh::end_message(Peer& p) {
   SocketBuffer& buffer = *p.in.front().buffer;
   --buffer.receiving_;
   ++buffer.received_;
   p.in.erase(p.in.begin());
   p.in_message = false;
-  return true;
 }
 
 // ---- waiting ----
@@ -418,23 +405,6 @@ bool SocketMesh::take_events(int timeout_ms) {
 
 // ---- failure ----
 
-void SocketMesh::fail(MeshFailure failure) {
-  {
-    std::lock_guard lock(mutex_);
-    if (failure_) return;
-    failure_ = std::move(failure);
-    failed_.store(true, std::memory_order_release);
-  }
-  wake();
-}
-
-void SocketMesh::fail_late(std::vector<int> waited_for) {
-  std::sort(waited_for.begin(), waited_for.end());
-  std::string text = "the deadline of an operation passed";
-  if (!waited_for.empty()) text += " while rank " + std::to_string(rank_) + " waited for " + list(waited_for);
-  fail({Error(ErrorKind::deadline_exceeded, text), std::move(waited_for), false});
-}
-
 // Names all whose connections have ended by now: one of them may be the cause of the others.
 void SocketMesh::fail_lost(const std::string& what, int first) {
   std::vector<int> lost;
@@ -444,10 +414,7 @@ void SocketMesh::fail_lost(const std::string& what, int first) {
     bool ended = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
     if (p.rank == first || ended) lost.push_back(p.rank);
   }
-  fail({Error(ErrorKind::unavailable, "rank " + std::to_string(rank_) + " lost its connection to " +
-                                          list(lost) + ": it ended, or left after an error of its own (" +
-                                          what + ")"),
-        lost, true});
+  fail(connections_lost(rank_, what, std::move(lost)));
 }
 
 // After a failure connections are reset, so that the other side hears of it. Else what was sent still

@@ -1,5 +1,6 @@
-// A Mesh over one TCP connection for each pair of ranks. Whoever waits moves the bytes itself: no thread
-// of its own, and none to hand over to. Memory is written from and read into directly.
+// A Mesh over one connection for each pair of ranks: TCP, or a Unix socket where both are on one machine.
+// Whoever waits moves the bytes itself: no thread of its own, and none to hand over to. Memory is written
+// from and read into directly.
 #pragma once
 
 #include <memory>
