@@ -147,11 +147,11 @@ void ObjectPeers::flush(NodeId to) {
     while (size < way.words.size() && size < kMostAtOnce && way.words[size].what == way.words[0].what) ++size;
     std::vector<Word> part(way.words.begin(), way.words.begin() + static_cast<std::ptrdiff_t>(size));
     way.words.erase(way.words.begin(), way.words.begin() + static_cast<std::ptrdiff_t>(size));
-    send(way, to, std::move(part));
+    send(way, std::move(part));
   }
 }
 
-void ObjectPeers::send(Way& way, NodeId to, std::vector<Word> words) {
+void ObjectPeers::send(Way& way, std::vector<Word> words) {
   KJ_IF_MAYBE (peer, way.peer) {
     auto count = static_cast<unsigned>(words.size());
     auto ignore = [](kj::Exception&&) {};  // the connection's end tells
@@ -186,7 +186,6 @@ void ObjectPeers::send(Way& way, NodeId to, std::vector<Word> words) {
       loop_.spawn("borrowing objects", answered.catch_(kj::mv(ignore)));
     }
   }
-  (void)to;
 }
 
 // ---- those who call ----

@@ -61,7 +61,7 @@ class ObjectPeers {
   void broke(NodeId to);
   void again(NodeId to);
   void gone(NodeId node);
-  void send(Way& way, NodeId to, std::vector<Word> words);
+  void send(Way& way, std::vector<Word> words);
   void ask_about(NodeId node);
 
   ControlLoop& loop_;

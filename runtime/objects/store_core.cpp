@@ -366,7 +366,7 @@ std::vector<StoreCore::View> StoreCore::list(std::size_t limit, Now now) const {
 }
 
 std::string StoreCore::check() const {
-  std::uint64_t bytes = 0, slots = free_slots_.size(), disk = 0, transits = 0, early = 0, spilling = 0;
+  std::uint64_t bytes = 0, slots = free_slots_.size(), disk = 0, transits = 0, spilling = 0;
   for (const auto& [id, object] : objects_) {
     bool memory = object.state == State::memory || object.state == State::spilling ||
                   object.state == State::restoring || (object.state == State::pulling && object.in_memory);
@@ -393,7 +393,6 @@ std::string StoreCore::check() const {
   }
   for (const auto& [slot, blank] : blanks_) bytes += blank.size, ++slots;
   for (const Retired& one : retired_) bytes += one.extent, ++slots;
-  (void)early;
   if (bytes != extents_.used())
     return "extents in use: " + std::to_string(extents_.used()) + ", known: " + std::to_string(bytes);
   if (slots != limits_.slots) return std::to_string(slots) + " slots are accounted for";
