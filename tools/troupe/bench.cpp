@@ -2,12 +2,12 @@
 // Cases between hosts run between network namespaces.
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "tools/troupe/command.h"
@@ -45,23 +45,23 @@ Run add_bench(CLI::App& app) {
       throw Failed("the benchmark is not built: cmake --build build/release --target troupe-bench");
     if (options->list) become({bench, "--list"});
     if (options->cases.empty()) throw UsageError("name a case; --list shows them");
-    // How many far hosts a case needs.
-    static const std::map<std::string, int> remote = {
-        {"actor_remote_sync", 1}, {"actor_remote_async", 1}, {"object_pull", 1}, {"object_broadcast", 8}};
-    int far = 0;
-    bool near = false;
+    // How many far hosts a case needs, and the rate of each host's link.
+    static const std::map<std::string, std::string> remote = {{"actor_remote_sync", "1"},
+                                                              {"actor_remote_async", "1"},
+                                                              {"object_pull", "1"},
+                                                              {"object_broadcast", "8@1gbit"},
+                                                              {"object_broadcast_unlimited", "8"}};
+    std::set<std::string> places;  // "": this host alone
     for (auto& name : options->cases) {
       auto at = remote.find(name);
-      if (at == remote.end())
-        near = true;
-      else
-        far = std::max(far, at->second);
+      places.insert(at == remote.end() ? "" : at->second);
     }
-    if (far > 0 && near) throw UsageError("cases between hosts are measured apart from the others");
+    if (places.size() > 1) throw UsageError("cases on other hosts, or other links, are measured apart");
+    const std::string& far = *places.begin();
     // Polling is set for a whole cluster: a case that needs it otherwise comes alone.
     std::vector<std::string> line;
-    if (far > 0)
-      line = {hosts, std::to_string(far), troupe, bench, bench};
+    if (!far.empty())
+      line = {hosts, far, troupe, bench, bench};
     else
       line = {troupe, "run", "--local", bench};
     for (auto& name : options->cases) line.push_back(name);

@@ -1,7 +1,9 @@
 """The cases of `tools/bench/versus_ray` in Ray's Python API; prints one JSON object a case."""
 import json
+import statistics
 import time
 
+import numpy
 import ray
 
 OUTSTANDING = 1000
@@ -35,12 +37,27 @@ def rate(work, calls):
     return calls / (time.perf_counter() - begin)
 
 
+def put(data):
+    """GB/s. The object is not kept, so that the next one finds its memory."""
+    begin = time.perf_counter()
+    kept = ray.put(data)
+    took = time.perf_counter() - begin
+    del kept
+    return data.nbytes / took / 1e9
+
+
 def report(case, value):
     print(json.dumps({"case": case, "value": value}), flush=True)
 
 
 def main():
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
+    ray.init(num_cpus=2, object_store_memory=3_000_000_000, include_dashboard=False, log_to_driver=False, logging_level="error")
+    time.sleep(2)  # the node has just joined
+    data = numpy.ones(800_000_000, numpy.uint8)
+    report("put_cold", put(data))
+    time.sleep(1)  # the first one's memory is given back
+    report("put", statistics.median(put(data) for _ in range(3)))
+    del data
     echo = Echo.remote()
     ray.get([echo.add.remote(i) for i in range(OUTSTANDING)])
     calls = 2000
