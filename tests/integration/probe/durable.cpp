@@ -12,6 +12,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "check.h"
+
 namespace probe {
 
 DurableSize durable_size;
@@ -36,19 +38,6 @@ namespace fs = std::filesystem;
 using troupe::ActorOptions;
 using troupe::Durable;
 using troupe::JournalPlace;
-
-void check(bool good, const std::string& what) {
-  if (!good) throw std::runtime_error(what);
-}
-
-bool eventually(const std::function<bool()>& condition) {
-  auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  return true;
-}
 
 std::string scratch() {
   const char* folder = std::getenv("TMPDIR");
@@ -112,7 +101,7 @@ void killed(troupe::DurableActorOptions options, bool one_process) {
     while (!book.waiting.empty()) take(book);
     check(book.ledger.call<&Ledger::all>().get() == expected, "a call was lost, repeated or out of order");
     if (!one_process) {
-      check(book.ledger.call<&Ledger::incarnation>().get() == kills + 1,
+      check(book.ledger.call<&Ledger::incarnation>().get() == static_cast<std::uint32_t>(kills) + 1,
             "it was made again " + std::to_string(book.ledger.call<&Ledger::incarnation>().get()));
     }
     book.ledger.kill().get();
@@ -124,7 +113,7 @@ void killed(troupe::DurableActorOptions options, bool one_process) {
               std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   // Nothing of them is left.
   for (auto& book : books) {
-    check(eventually([&] { return files_of(book.ledger.id()).empty(); }), "files of a dead actor are left");
+    eventually([&] { return files_of(book.ledger.id()).empty(); }, "files of a dead actor are left");
   }
 }
 
@@ -148,7 +137,7 @@ void state(JournalPlace place, bool node_only) {
     auto before = ledger.call<&Ledger::incarnation>().get();
     ledger.restart().get();
     // The old one may answer until its process has ended.
-    check(eventually([&] { return ledger.call<&Ledger::incarnation>().get() > before; }), "it is made again");
+    eventually([&] { return ledger.call<&Ledger::incarnation>().get() > before; }, "it is made again");
     check(ledger.call<&Ledger::all>().get() == expected, "the state came back");
     if (node_only) {
       check(ledger.call<&Ledger::where>().get() == home, "on the same node");
@@ -156,7 +145,7 @@ void state(JournalPlace place, bool node_only) {
     }
   }
   ledger.kill().get();
-  check(eventually([&] { return files_of(ledger.id()).empty(); }), "its files are gone");
+  eventually([&] { return files_of(ledger.id()).empty(); }, "its files are gone");
 }
 
 // The machine of the actor dies: it goes on on the other one.
@@ -179,7 +168,7 @@ void node_lost(JournalPlace place) {
   for (int i = 0; i < kCalls; ++i) check(answers[static_cast<std::size_t>(i)].get() == i + 1, "an answer");
   check(ledger.call<&Ledger::all>().get() == expected, "each call once and in order");
   // Its old process may have answered all of them in the moment between its agent's end and its own.
-  check(eventually([&] { return ledger.call<&Ledger::where>().get() != home; }), "on the other node");
+  eventually([&] { return ledger.call<&Ledger::where>().get() != home; }, "on the other node");
   check(ledger.call<&Ledger::all>().get() == expected, "each call once and in order, over there too");
 }
 

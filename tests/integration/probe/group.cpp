@@ -6,6 +6,8 @@
 #include <set>
 #include <stdexcept>
 
+#include "check.h"
+
 namespace probe {
 
 using troupe::ActorOptions;
@@ -87,10 +89,6 @@ std::string Member::split(float value) {
 int Member::pid() const { return ::getpid(); }
 
 namespace {
-
-void check(bool good, const std::string& what) {
-  if (!good) throw std::runtime_error(what);
-}
 
 template <class T>
 std::vector<troupe::Error> failures_of(std::vector<troupe::Future<T>>& futures) {

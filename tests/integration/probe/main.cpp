@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "actors.h"
+#include "check.h"
 #include "durable.h"
 #include "group.h"
 #include "objects.h"
@@ -24,24 +25,6 @@ namespace {
 using namespace std::chrono_literals;
 using troupe::ActorOptions;
 using troupe::CallOptions;
-
-struct Wrong : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-void check(bool good, const std::string& what) {
-  if (!good) throw Wrong(what);
-}
-
-template <class F>
-troupe::Error failure_of(F f) {
-  try {
-    f();
-  } catch (const troupe::Failure& e) {
-    return e.error();
-  }
-  throw Wrong("a failure was expected");
-}
 
 void api(ActorOptions options) {
   auto a = troupe::spawn<Worker>(options, 5);
@@ -214,14 +197,6 @@ void light_blocking() {
 void say(const std::string& text) {
   std::printf("probe: %s\n", text.c_str());
   std::fflush(stdout);
-}
-
-void eventually(const std::function<bool()>& condition, const std::string& what) {
-  for (int i = 0; i < 3000; ++i) {
-    if (condition()) return;
-    std::this_thread::sleep_for(10ms);
-  }
-  throw Wrong("did not come to pass: " + what);
 }
 
 void supervision() {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "actors.h"
+#include "check.h"
 #include "durable.h"
 
 namespace probe {
@@ -21,10 +22,6 @@ constexpr int kBurstThreads = 50, kBurstEach = 8;
 void say(const std::string& text) {
   std::printf("probe: %s\n", text.c_str());
   std::fflush(stdout);
-}
-
-void check(bool good, const std::string& what) {
-  if (!good) throw std::runtime_error(what);
 }
 
 // Runs `work` again and again in a thread of its own, until it throws or is told to stop.

@@ -1,0 +1,41 @@
+// What the cases of the probe check with: each throws what was wrong.
+#pragma once
+
+#include <troupe/errors.h>
+
+#include <chrono>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+namespace probe {
+
+struct Wrong : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+inline void check(bool good, const std::string& what) {
+  if (!good) throw Wrong(what);
+}
+
+// Waits for it; the limit is a watchdog.
+inline void eventually(const std::function<bool()>& condition, const std::string& what) {
+  auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) throw Wrong("did not come to pass: " + what);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+template <class F>
+troupe::Error failure_of(F f) {
+  try {
+    f();
+  } catch (const troupe::Failure& e) {
+    return e.error();
+  }
+  throw Wrong("a failure was expected");
+}
+
+}  // namespace probe
