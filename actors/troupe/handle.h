@@ -10,6 +10,7 @@
 
 #include "runtime/call/route.h"
 #include "troupe/detail/method.h"
+#include "troupe/detail/object_origin.h"
 #include "troupe/options.h"
 
 namespace troupe {
@@ -151,7 +152,11 @@ class Handle {
     using Source = detail::TypedSource<T, M>;
     using Outcome = detail::Outcome<typename detail::MethodTraits<decltype(M)>::Returned>;
     using Value = typename Outcome::Value;
-    Source source(typename Source::Arguments{std::forward<A>(arguments)...});
+    typename Source::Arguments values{std::forward<A>(arguments)...};
+    if constexpr (detail::Recomputable<Value>::possible && !Outcome::streams) {
+      if (options.recompute() > 0) return call_recomputed<M, Value>(options, std::move(values));
+    }
+    Source source(std::move(values));
     CallRequest request;
     request.method = ordinal<M>;
     request.retries = options.retries();
@@ -167,6 +172,25 @@ class Handle {
       detail::submit(lane, actor_, source, request, state.get());
       return Future<Value>(std::move(state));
     }
+  }
+
+  // Keeps the arguments, so that the call can be made again when its result is lost.
+  template <auto M, class Value, class Arguments>
+  Future<Value> call_recomputed(CallOptions options, Arguments arguments) const {
+    static_assert(std::is_copy_constructible_v<Arguments>,
+                  "the result of this call cannot be recomputed: an argument cannot be copied");
+    int times = options.recompute();
+    options.recompute(0);
+    auto kept = std::make_shared<const Arguments>(std::move(arguments));
+    auto call = [handle = *this, options, kept](std::chrono::milliseconds limit) {
+      CallOptions now = options;
+      if (options.deadline().count() <= 0 && limit.count() > 0) now.deadline(limit);
+      return std::apply([&](const auto&... value) { return handle.template call_with<M>(now, value...); },
+                        *kept);
+    };
+    return call(std::chrono::milliseconds(0)).then([times, kept, call](Value made) {
+      return detail::Recomputable<Value>::mark(std::move(made), times, *kept, call);
+    });
   }
 
   Future<void> kill_as(bool no_restart) const;

@@ -30,6 +30,7 @@
 
 #include "core/tensor/tensor.h"
 #include "runtime/objects/object_client.h"
+#include "troupe/detail/object_origin.h"
 #include "troupe/errors.h"
 #include "troupe/future.h"
 #include "troupe/task.h"
@@ -147,23 +148,23 @@ class ObjectRef {
   explicit ObjectRef(Ref<ObjectHandle> object) : object_(std::move(object)) {}
 
   explicit operator bool() const { return static_cast<bool>(object_); }
-  ObjectId id() const { return object_ ? object_->id() : ObjectId{}; }
-  std::uint64_t size() const { return object_ ? object_->size() : 0; }  // bytes
+  // Of what it refers to now: an object that was lost and made again (CallOptions::recompute) is another one.
+  ObjectId id() const { return object_ ? handle()->id() : ObjectId{}; }
+  std::uint64_t size() const { return object_ ? handle()->size() : 0; }  // bytes
   bool operator==(const ObjectRef& other) const { return id() == other.id(); }
 
   // Waits until the object can be read.
   Object<T> get(std::chrono::milliseconds patience = kObjectPatience) const {
-    return Object<T>(detail::open_object_now(checked(), patience));
+    return Object<T>(open_now(patience));
   }
   Future<Object<T>> future(std::chrono::milliseconds patience = kObjectPatience) const {
-    return detail::open_object(checked(), patience).then([](ObjectBytes bytes) {
-      return Object<T>(std::move(bytes));
-    });
+    auto opened = origin_ ? origin_->open(patience) : detail::open_object(checked(), patience);
+    return std::move(opened).then([](ObjectBytes bytes) { return Object<T>(std::move(bytes)); });
   }
   // True when it could be read at once now, or within that time.
   bool wait_for(std::chrono::milliseconds limit) const {
     try {
-      detail::open_object_now(checked(), limit);
+      open_now(limit);
       return true;
     } catch (const DeadlineExceeded&) {
       return false;
@@ -183,19 +184,55 @@ class ObjectRef {
     std::uint32_t place = 0;
     archive(place);
     object_ = nullptr;
+    origin_ = nullptr;
     if (place != 0)
       object_ = Ref<ObjectHandle>::share(static_cast<ObjectHandle*>(&archive.reader().attachment(place - 1)));
   }
 
  private:
-  Ref<Attachment> attachment() const { return Ref<Attachment>::share(object_.get()); }
+  friend struct detail::Recomputable<ObjectRef>;
+  Ref<ObjectHandle> handle() const { return origin_ ? origin_->current() : object_; }
+  Ref<Attachment> attachment() const { return Ref<Attachment>::share(handle().get()); }
+  ObjectBytes open_now(std::chrono::milliseconds patience) const {
+    return origin_ ? origin_->open(patience).get() : detail::open_object_now(checked(), patience);
+  }
   const Ref<ObjectHandle>& checked() const {
     if (!object_) detail::no_object();
     return object_;
   }
 
   Ref<ObjectHandle> object_;
+  std::shared_ptr<detail::ObjectOrigin> origin_;  // it can be made again
 };
+
+namespace detail {
+
+// The result of a call that may be made again.
+template <class T>
+struct Recomputable<ObjectRef<T>> {
+  static constexpr bool possible = true;
+
+  template <class Call, class Arguments>
+  static ObjectRef<T> mark(ObjectRef<T> made, int times, const Arguments& arguments, Call call) {
+    if (!made.object_) return made;
+    ObjectOrigin::Sources sources;
+    std::apply([&](const auto&... argument) { (add_source(sources, argument), ...); }, arguments);
+    auto again = [call = std::move(call)](std::chrono::milliseconds limit) {
+      return call(limit).then([](ObjectRef<T> made) { return made.handle(); });
+    };
+    made.origin_ = std::make_shared<ObjectOrigin>(made.object_, times, std::move(sources), std::move(again));
+    return made;
+  }
+  template <class A>
+  static void add_source(ObjectOrigin::Sources& sources, const A& argument) {
+    if constexpr (Recomputable<A>::possible) Recomputable<A>::source_of(sources, argument);
+  }
+  static void source_of(ObjectOrigin::Sources& sources, const ObjectRef<T>& of) {
+    if (of.origin_) sources.push_back(of.origin_);
+  }
+};
+
+}  // namespace detail
 
 // Puts a copy of the value into shared memory. Waits for room, for `patience` at most.
 template <class T>

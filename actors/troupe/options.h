@@ -113,12 +113,18 @@ class CallOptions {
   // Default: 0, at most once.
   CallOptions& retries(int n) { return retries_ = n, *this; }
 
+  // Of a method that returns an ObjectRef: when the object is lost with its node, the call is made again, up
+  // to n times, as soon as somebody in this process wants to read it. The arguments are kept meanwhile, and
+  // references among them that can be recomputed are, first. Default: 0, ObjectLost.
+  CallOptions& recompute(int n) { return recompute_ = n, *this; }
+
   std::chrono::nanoseconds deadline() const { return deadline_; }
   int retries() const { return retries_; }
+  int recompute() const { return recompute_; }
 
  private:
   std::chrono::nanoseconds deadline_{0};
-  int retries_ = 0;
+  int retries_ = 0, recompute_ = 0;
 };
 
 }  // namespace troupe

@@ -39,6 +39,7 @@ struct Frame {
     credit @13 :UInt32;     # the consumer takes that many more items
     cancel @14 :Void;       # the caller is no longer interested
     gone @15 :Common.Failure;     # reply: that incarnation does not live here (any more); the call did not run
+    spent @20 :UInt32;      # that slot of the object store was lent with a message, and is not read any more
   }
   number @16 :CallNumber;   # of a call to a durable actor, else null
   refs @18 :Bool;           # args, value or item end with references (runtime/objects/travel.h)

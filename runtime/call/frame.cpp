@@ -118,6 +118,11 @@ void write_cancel(std::byte* to, std::size_t size, std::uint64_t id) {
   frame.setCancel();
 }
 
+void write_spent(std::byte* to, std::size_t size, std::uint32_t slot) {
+  capnp::FlatMessageBuilder message(as_words(to, size));
+  message.initRoot<wire::Frame>().setSpent(slot);
+}
+
 std::vector<std::uint64_t> failure_frame(FrameKind kind, std::uint64_t id, const Error& error) {
   capnp::MallocMessageBuilder draft;
   auto frame = draft.initRoot<wire::Frame>();
@@ -182,6 +187,10 @@ bool parse_frame(std::span<const std::byte> frame, FrameView& view, HopList& cha
       return true;
     case wire::Frame::CANCEL:
       view.kind = FrameKind::cancel;
+      return true;
+    case wire::Frame::SPENT:
+      view.kind = FrameKind::spent;
+      view.slot = root.getSpent();
       return true;
     case wire::Frame::GONE:
       view.kind = FrameKind::gone;

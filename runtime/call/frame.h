@@ -60,7 +60,7 @@ class HopList {
   std::unique_ptr<std::vector<Hop>> more_;
 };
 
-enum class FrameKind : std::uint8_t { call, value, failure, item, credit, cancel, gone, unknown };
+enum class FrameKind : std::uint8_t { call, value, failure, item, credit, cancel, gone, spent, unknown };
 
 // Of args, value and item (runtime/objects/travel.h).
 struct FrameExtras {
@@ -95,6 +95,7 @@ void write_bytes(std::byte* to, std::size_t size, FrameKind kind, std::uint64_t 
 std::size_t short_size();
 void write_credit(std::byte* to, std::size_t size, std::uint64_t id, std::uint32_t credit);
 void write_cancel(std::byte* to, std::size_t size, std::uint64_t id);
+void write_spent(std::byte* to, std::size_t size, std::uint32_t slot);
 
 // A failure message of its own (kind failure or gone), since its size is known only when it is built.
 std::vector<std::uint64_t> failure_frame(FrameKind kind, std::uint64_t id, const Error& error);
@@ -103,7 +104,7 @@ std::vector<std::uint64_t> failure_frame(FrameKind kind, std::uint64_t id, const
 struct FrameView {
   FrameKind kind = FrameKind::unknown;
   CallHeader call;  // `id` always, the rest for calls
-  std::uint32_t credit = 0;
+  std::uint32_t credit = 0, slot = 0;
   std::span<const std::byte> bytes;  // args, value or item; with the references' block
   FrameExtras extras;
 };

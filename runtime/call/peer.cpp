@@ -10,6 +10,7 @@
 #include "runtime/call/actor_cell.h"
 #include "runtime/call/call_state.h"
 #include "runtime/call/invocation.h"
+#include "runtime/call/link_lender.h"
 #include "runtime/call/route.h"
 #include "runtime/lane/lane.h"
 #include "runtime/objects/travel.h"
@@ -34,6 +35,7 @@ Peer::Peer(Lane& lane, std::unique_ptr<Link> link, bool serves, bool cheap)
     : lane_(lane), link_(std::move(link)), serves_(serves), cheap_(cheap) {}
 
 Peer::~Peer() {
+  if (lender_) lender_->end();
   if (channel_ != 0) ObjectClient::get().expire(channel_);
 }
 
@@ -51,7 +53,8 @@ bool Peer::shares() const { return place_.node && place_.node == ObjectClient::g
 
 bool Peer::take_references(FrameView& view) {
   attachments_ = std::make_unique<Attachments>();
-  if (!receive_travellers(view.bytes, *attachments_)) {
+  if (!lender_) lender_ = std::make_shared<LinkLender>(lane_, *this);
+  if (!receive_travellers(view.bytes, *attachments_, lender_)) {
     attachments_ = nullptr;
     return false;
   }
@@ -98,10 +101,8 @@ void Peer::send(const std::vector<std::uint64_t>& frame) {
   if (std::byte* to = begin(bytes.size(), "a failure", nullptr)) {
     std::copy(bytes.begin(), bytes.end(), to);
     end();
-  } else if (!link_->closed()) {
-    // An outcome that cannot be sent would leave its caller waiting for ever; the end of the link tells.
-    link_->close("the peer does not read: " + std::to_string(link_->backlog()) + " bytes wait for it");
-    lane_.peer_busy(*this);
+  } else {
+    does_not_read();  // an outcome that is not sent would leave its caller waiting for ever
   }
 }
 
@@ -115,7 +116,7 @@ bool Peer::call(Route& route, const CallRequest& request, std::span<const std::b
   std::vector<std::byte> with_refs;
   if (attachments != nullptr) {
     header.extras.refs = true;
-    with_refs = with_travellers(args, *attachments, channel());
+    with_refs = with_travellers(args, *attachments, channel(), lent_);
     args = with_refs;
   }
   if (number != nullptr) header.number = *number;
@@ -149,7 +150,7 @@ bool Peer::call(Route& route, const CallRequest& request, std::span<const std::b
   Error error;
   std::byte* to = begin(size, "a call with arguments", &error);
   if (to == nullptr) {
-    if (attachments != nullptr) take_back(args);
+    if (attachments != nullptr) take_back(args, lent_);
     if (size <= kMaxFrame && (link_->closed() || link_->backlog() == 0)) return false;
     if (state != nullptr) state->fail(std::move(error));
     return true;
@@ -207,10 +208,26 @@ void Peer::grant(const CallState& state, std::uint32_t credit) {
   if (std::byte* to = begin(size, "credit", nullptr)) {
     write_credit(to, size, state.in_flight.id, credit);
     end();
-  } else if (!link_->closed()) {
-    link_->close("the peer does not read: " + std::to_string(link_->backlog()) + " bytes wait for it");
-    lane_.peer_busy(*this);
+  } else {
+    does_not_read();
   }
+}
+
+void Peer::spent(std::uint32_t slot) {
+  std::size_t size = short_size();
+  if (std::byte* to = begin(size, "lent memory", nullptr)) {
+    write_spent(to, size, slot);
+    end();
+  } else {
+    does_not_read();
+  }
+}
+
+// What must be told cannot be: the end of the link tells.
+void Peer::does_not_read() {
+  if (link_->closed()) return;
+  link_->close("the peer does not read: " + std::to_string(link_->backlog()) + " bytes wait for it");
+  lane_.peer_busy(*this);
 }
 
 void Peer::on_reply(const FrameView& view) {
@@ -385,6 +402,8 @@ void Peer::dispatch(const FrameView& view) {
       }
       return;
     }
+    case FrameKind::spent:
+      return lent_.spent(view.slot);
     case FrameKind::unknown:
       return;  // from a later version of the schema
   }
@@ -422,7 +441,7 @@ void Peer::write_value(FrameKind kind, Invocation& call, std::span<const std::by
   if (call.shares && bytes.size() > kInlineResult) {
     if (auto space = ObjectClient::get().try_reserve(bytes.size())) {
       space.write(0, bytes);
-      auto object = space.seal(bytes.size());
+      auto object = space.leave_unsealed(bytes.size());
       if (!attachments) attachments = std::make_unique<Attachments>();
       attachments->insert(attachments->begin(), Ref<Attachment>::adopt(object.leave()));
       extras.outside = true;
@@ -431,7 +450,7 @@ void Peer::write_value(FrameKind kind, Invocation& call, std::span<const std::by
   }
   if (attachments) {
     extras.refs = true;
-    with_refs = with_travellers(bytes, *attachments, channel());
+    with_refs = with_travellers(bytes, *attachments, channel(), lent_);
     bytes = with_refs;
   }
   std::size_t size = bytes_size(bytes.size());
@@ -447,7 +466,7 @@ void Peer::write_value(FrameKind kind, Invocation& call, std::span<const std::by
     }
     return;
   }
-  if (extras.refs) take_back(bytes);
+  if (extras.refs) take_back(bytes, lent_);
   // A generator stops at its next step; it is still on the stack here.
   if (kind == FrameKind::item) call.cancelled = true;
   send(failure_frame(FrameKind::failure, call.id, error));

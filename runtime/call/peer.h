@@ -16,12 +16,14 @@
 #include "core/link/link.h"
 #include "runtime/call/directory.h"
 #include "runtime/call/frame.h"
+#include "runtime/objects/lending.h"
 
 namespace troupe {
 
 class CallState;
 class Invocation;
 class Lane;
+class LinkLender;
 struct CallRequest;
 struct Route;
 
@@ -60,6 +62,7 @@ class Peer final : private Link::Sink {
   bool shares() const;
   void abandon(CallState& state);  // takes it out and tells the callee
   void grant(const CallState& state, std::uint32_t credit);
+  void spent(std::uint32_t slot);  // what the other side has lent goes back
   std::vector<Ref<CallState>> in_flight_of(const Route& route) const;  // oldest first
   // All calls in flight, oldest first; the table is empty afterwards.
   std::vector<std::pair<std::uint64_t, Ref<CallState>>> take_in_flight();
@@ -97,6 +100,7 @@ class Peer final : private Link::Sink {
   std::byte* begin(std::size_t size, const char* what, Error* error);
   void end();
   void send(const std::vector<std::uint64_t>& frame);
+  void does_not_read();
   Slot* find(std::uint64_t id);
   void free_slot(std::uint32_t index);
   void tell_of_fault() const;
@@ -113,6 +117,8 @@ class Peer final : private Link::Sink {
   std::uint64_t channel_ = 0;                 // names the references sent on this link; 0: none were
   std::unique_ptr<Attachments> attachments_;  // of the frame that is being read, if it has any
   std::shared_ptr<const void> outside_;       // keeps its bytes
+  LentMemory lent_;
+  std::shared_ptr<LinkLender> lender_;  // of what the other side has lent
 };
 
 }  // namespace troupe

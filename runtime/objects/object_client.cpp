@@ -8,6 +8,7 @@
 #include <cstring>
 #include <future>
 
+#include "runtime/objects/lending.h"
 #include "runtime/objects/object_session.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -33,6 +34,11 @@ std::uint32_t reserve_count(std::uint64_t size) {
 Error no_session(const std::shared_ptr<const Error>& trouble) {
   if (trouble) return *trouble;
   return Error(ErrorKind::unavailable, "this process is not attached to an object store");
+}
+
+Error lender_gone(const ObjectHandle& object) {
+  return Error(ErrorKind::object_lost,
+               "the memory of a message, " + to_string(object.id()) + ", is gone: its sender ended");
 }
 
 }  // namespace
@@ -88,12 +94,23 @@ bool ObjectHandle::try_retain() {
   return count > 0;
 }
 
+bool ObjectHandle::known_lost() const {
+  std::lock_guard lock(mutex_);
+  return lost_ != nullptr;
+}
+
 void ObjectHandle::release() {
   if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) ObjectClient::get().retire(*this);
 }
 
 void ObjectClient::retire(ObjectHandle& object) {
   std::shared_ptr<ObjectSession> session = object.session_;
+  if (object.kind_ != ObjectHandle::Kind::counted) {
+    if (object.kind_ == ObjectHandle::Kind::unsealed) push(*session, {Op::discard, {}, {}, object.slot_});
+    if (object.kind_ == ObjectHandle::Kind::borrowed) object.lender_->spent(object.slot_);
+    delete &object;
+    return;
+  }
   {
     std::lock_guard lock(mutex_);
     auto at = objects_.find(object.id_);
@@ -150,21 +167,31 @@ void ObjectClient::Space::write(std::uint64_t at, std::span<const std::byte> fro
   }
 }
 
-Ref<ObjectHandle> ObjectClient::Space::seal(std::uint64_t size) {
-  ObjectClient& client = get();
+Ref<ObjectHandle> ObjectClient::Space::leave_unsealed(std::uint64_t size) {
   auto session = std::move(session_);
   ObjectId id{session->cluster, session->node,
               object_number(session->process, session->objects.fetch_add(1, std::memory_order_relaxed) + 1)};
-  session->table->seal(blank_.slot, id, size);
   auto* made = new ObjectHandle(session, id, blank_.slot, size);
-  made->claimed_ = true;
-  {
-    std::lock_guard lock(client.mutex_);
-    client.objects_[id] = made;
-  }
-  Op op{Op::created, id, {}, blank_.slot, size};
-  client.push(*session, op);
+  made->kind_ = ObjectHandle::Kind::unsealed;
+  made->blank_ = blank_;
   return Ref<ObjectHandle>::adopt(made);
+}
+
+Ref<ObjectHandle> ObjectClient::Space::seal(std::uint64_t size) {
+  auto made = leave_unsealed(size);
+  get().seal(*made);
+  return made;
+}
+
+void ObjectClient::seal(ObjectHandle& object) {
+  object.session_->table->seal(object.slot_, object.id_, object.size_);
+  object.kind_ = ObjectHandle::Kind::counted;
+  object.claimed_ = true;
+  {
+    std::lock_guard lock(mutex_);
+    objects_[object.id_] = &object;
+  }
+  push(*object.session_, {Op::created, object.id_, {}, object.slot_, object.size_});
 }
 
 ObjectClient::Space ObjectClient::try_reserve(std::uint64_t size) {
@@ -263,6 +290,10 @@ void ObjectClient::unpin(ObjectHandle& object) {
 std::uint64_t ObjectClient::open(Ref<ObjectHandle> object, std::int64_t patience_ms,
                                  Answer<ObjectBytes> answer) {
   std::uint64_t ticket = ++tickets_;
+  if (object->kind_ == ObjectHandle::Kind::borrowed) {
+    answer(lender_gone(*object));
+    return ticket;
+  }
   if (!post([this, ticket, object, patience_ms, answer] {
         ask_for_bytes(ticket, object, patience_ms, answer);
       }))
@@ -272,6 +303,7 @@ std::uint64_t ObjectClient::open(Ref<ObjectHandle> object, std::int64_t patience
 
 Result<ObjectBytes> ObjectClient::open_now(ObjectHandle& object, std::int64_t patience_ms) {
   if (auto bytes = pin(object)) return *bytes;
+  if (object.kind_ == ObjectHandle::Kind::borrowed) return lender_gone(object);
   auto answered = std::make_shared<std::promise<Result<ObjectBytes>>>();
   auto result = answered->get_future();
   open(Ref<ObjectHandle>::share(&object), patience_ms,
@@ -288,6 +320,7 @@ std::byte* ObjectClient::writable(const ObjectHandle& object, const ObjectBytes&
 // ---- references in messages ----
 
 ObjectClient::Traveller ObjectClient::send(ObjectHandle& object, std::uint64_t channel) {
+  if (object.unsealed()) seal(object);
   Traveller out;
   out.id = object.id_;
   out.size = object.size_;
@@ -328,6 +361,44 @@ Ref<ObjectHandle> ObjectClient::receive(const Traveller& from) {
   }
   if (!first) push(*session, {Op::drop, from.id});
   return Ref<ObjectHandle>::adopt(found);
+}
+
+ObjectClient::Space ObjectClient::lend(ObjectHandle& object, Traveller& out) {
+  ObjectSession& session = *object.session_;
+  session.table->seal(object.slot_, object.id_, object.size_);
+  object.kind_ = ObjectHandle::Kind::lent;
+  out = {object.id_, {session.node, session.process, 0, 0}, object.slot_, object.size_};
+  Space space;
+  space.session_ = object.session_;
+  space.blank_ = object.blank_;
+  return space;
+}
+
+Ref<ObjectHandle> ObjectClient::borrow(const Traveller& from, std::shared_ptr<Lender> lender) {
+  Result<void> there = attach();
+  auto session = this->session();
+  auto* made = new ObjectHandle(session, from.id, from.slot, from.size);
+  made->kind_ = ObjectHandle::Kind::borrowed;
+  made->lender_ = std::move(lender);
+  if (!session) made->lost_ = std::make_shared<const Error>(there ? no_session(nullptr) : there.error());
+  return Ref<ObjectHandle>::adopt(made);
+}
+
+void ObjectClient::put_back(Space space) {
+  auto session = space.session_;
+  if (session->dead) return;
+  bool watch = false;
+  {
+    std::lock_guard lock(session->mutex);
+    auto& blanks = session->blanks[space.blank_.size];
+    if (blanks.size() >= 2 * reserve_count(space.blank_.size)) return;  // it is given back to the store
+    blanks.push_back(space.blank_);                                     // the next one taken
+    space.session_ = nullptr;
+    session->used = true;
+    watch = !std::exchange(session->watched, true);
+  }
+  if (!watch) return;
+  post([this, session] { outside_.loop->spawn("idle object memory", watch_idle(session)); });
 }
 
 void ObjectClient::expire(std::uint64_t channel) {

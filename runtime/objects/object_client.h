@@ -30,6 +30,7 @@
 
 namespace troupe {
 
+class Lender;
 class ObjectClient;
 struct ObjectSession;  // object_session.h: one attachment to a store
 
@@ -38,6 +39,9 @@ class ObjectHandle final : public Attachment {
  public:
   const ObjectId& id() const { return id_; }
   std::uint64_t size() const { return size_; }
+  bool known_lost() const;
+  // Written, and nobody knows of it yet: it is sealed when it is sent.
+  bool unsealed() const { return kind_ == Kind::unsealed; }
   void retain() override { count_.fetch_add(1, std::memory_order_relaxed); }
   void release() override;
 
@@ -47,12 +51,18 @@ class ObjectHandle final : public Attachment {
                std::uint64_t size)
       : id_(id), size_(size), session_(std::move(session)), slot_(slot) {}
   bool try_retain();
+  // Whose the memory is: the store's, which counts references; a blank of this process; lent by it; borrowed
+  // from another (lending.h).
+  enum class Kind : std::uint8_t { counted, unsealed, lent, borrowed };
 
   std::atomic<std::uint32_t> count_{1};
+  Kind kind_ = Kind::counted;       // changes before others know of it
+  std::shared_ptr<Lender> lender_;  // borrowed: who gets it back
+  StoreCore::Blank blank_;          // unsealed
   const ObjectId id_;
   const std::uint64_t size_;
   std::shared_ptr<ObjectSession> session_;
-  std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards what follows
   std::uint32_t slot_, pins_ = 0;
   bool claimed_ = false;  // the store counts a hold for it
   const std::byte* bytes_ = nullptr;
@@ -97,11 +107,14 @@ class ObjectClient {
       return *this;
     }
     ~Space();
+    std::uint32_t slot() const { return blank_.slot; }
     explicit operator bool() const { return session_ != nullptr; }
     std::byte* bytes() const;
     // Copies `from` to `at`, making memory that is new ready piece by piece.
     void write(std::uint64_t at, std::span<const std::byte> from);
     Ref<ObjectHandle> seal(std::uint64_t size);
+    // The same, for a message: sealed when that is sent.
+    Ref<ObjectHandle> leave_unsealed(std::uint64_t size);
 
    private:
     friend class ObjectClient;
@@ -134,8 +147,12 @@ class ObjectClient {
     std::uint64_t size = 0;
   };
   std::uint64_t new_channel() { return channels_.fetch_add(1, std::memory_order_relaxed) + 1; }
-  Traveller send(ObjectHandle& object, std::uint64_t channel);
+  Traveller send(ObjectHandle& object, std::uint64_t channel);  // seals it if need be
   Ref<ObjectHandle> receive(const Traveller& from);
+  // Memory that is lent with a message, instead (lending.h). Its transit's channel is 0.
+  Space lend(ObjectHandle& unsealed, Traveller& out);
+  Ref<ObjectHandle> borrow(const Traveller& from, std::shared_ptr<Lender> lender);
+  void put_back(Space space);  // into the reserve
   // What was sent there and has not arrived will not.
   void expire(std::uint64_t channel);
 
@@ -160,6 +177,7 @@ class ObjectClient {
   std::shared_ptr<ObjectSession> session() const;
   void push(ObjectSession& session, Op op);
   void retire(ObjectHandle& object);
+  void seal(ObjectHandle& unsealed);
   void refill(const std::shared_ptr<ObjectSession>& session, std::uint64_t size, std::uint32_t count);
   std::optional<ObjectBytes> pin(ObjectHandle& object);
   ObjectBytes pinned(ObjectHandle& object);

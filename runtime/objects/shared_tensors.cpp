@@ -23,7 +23,7 @@ Ref<Attachment> place(const Tensor& tensor) {
   }
   Tensor packed = tensor.contiguous();
   space.write(0, {static_cast<const std::byte*>(packed.data()), size});
-  return Ref<Attachment>::adopt(space.seal(size).leave());
+  return Ref<Attachment>::adopt(space.leave_unsealed(size).leave());
 }
 
 Tensor view(Attachment& memory, DType dtype, const Dims& shape) {

@@ -33,10 +33,12 @@ bool read_block(std::span<const std::byte> bytes, std::vector<ObjectClient::Trav
   return true;
 }
 
+bool is_lent(const ObjectClient::Traveller& one) { return one.transit.channel == 0; }
+
 }  // namespace
 
 std::vector<std::byte> with_travellers(std::span<const std::byte> bytes, const Attachments& attachments,
-                                       std::uint64_t channel) {
+                                       std::uint64_t channel, LentMemory& lent) {
   std::vector<std::byte> out;
   auto n = static_cast<std::uint32_t>(attachments.size());
   out.reserve(bytes.size() + n * sizeof(Block) + sizeof n);
@@ -46,7 +48,9 @@ std::vector<std::byte> with_travellers(std::span<const std::byte> bytes, const A
     out.insert(out.end(), begin, begin + size);
   };
   for (const auto& attachment : attachments) {
-    auto one = ObjectClient::get().send(static_cast<ObjectHandle&>(*attachment), channel);
+    auto& object = static_cast<ObjectHandle&>(*attachment);
+    auto one = object.unsealed() && lent.takes(object) ? lent.lend(object)
+                                                       : ObjectClient::get().send(object, channel);
     Block block{one.id.node.value,      one.id.number,       one.size,
                 one.transit.node.value, one.transit.process, one.transit.channel,
                 one.transit.number,     one.id.cluster,      one.slot};
@@ -56,19 +60,27 @@ std::vector<std::byte> with_travellers(std::span<const std::byte> bytes, const A
   return out;
 }
 
-void take_back(std::span<const std::byte> with_block) {
-  Attachments back;
-  receive_travellers(with_block, back);
+void take_back(std::span<const std::byte> with_block, LentMemory& lent) {
+  std::vector<ObjectClient::Traveller> all;
+  std::size_t size = 0;
+  if (!read_block(with_block, all, size)) return;
+  for (const auto& one : all) {
+    if (is_lent(one))
+      lent.spent(one.slot);
+    else
+      (void)ObjectClient::get().receive(one);
+  }
 }
 
-bool receive_travellers(std::span<const std::byte>& bytes, Attachments& attachments) {
+bool receive_travellers(std::span<const std::byte>& bytes, Attachments& attachments,
+                        const std::shared_ptr<Lender>& lender) {
   std::vector<ObjectClient::Traveller> all;
   std::size_t size = 0;
   if (!read_block(bytes, all, size)) return false;
   bytes = bytes.first(bytes.size() - size);
   attachments.reserve(all.size());
   for (const auto& one : all) {
-    auto object = ObjectClient::get().receive(one);
+    auto object = is_lent(one) ? ObjectClient::get().borrow(one, lender) : ObjectClient::get().receive(one);
     attachments.push_back(Ref<Attachment>::adopt(object.leave()));
   }
   return true;

@@ -12,20 +12,22 @@
 
 #include "core/base/error.h"
 #include "core/codec/attachment.h"
-#include "runtime/objects/object_client.h"
+#include "runtime/objects/lending.h"
 
 namespace troupe {
 
 inline constexpr std::size_t kMostTravellers = 1 << 16;
 
 // The message's bytes with their block. What is sent is on its way from now on: a message that is not sent
-// after all goes back through take_back.
+// after all goes back through take_back. Memory made for the message is lent where `lent` takes it.
 std::vector<std::byte> with_travellers(std::span<const std::byte> bytes, const Attachments& attachments,
-                                       std::uint64_t channel);
-void take_back(std::span<const std::byte> with_block);
+                                       std::uint64_t channel, LentMemory& lent);
+void take_back(std::span<const std::byte> with_block, LentMemory& lent);
 
-// Takes the references over and the block off; false: the block is none.
-bool receive_travellers(std::span<const std::byte>& bytes, Attachments& attachments);
+// Takes the references over and the block off; false: the block is none. Memory that was lent goes back to
+// `lender`.
+bool receive_travellers(std::span<const std::byte>& bytes, Attachments& attachments,
+                        const std::shared_ptr<Lender>& lender);
 
 // Bulk that a message has outside of itself: its first attachment's bytes. Waits when the object is not in
 // memory.

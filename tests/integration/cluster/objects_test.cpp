@@ -21,12 +21,14 @@ TEST(Objects, GoWhereReferencesGo) { holds("objects"); }
 TEST(Objects, BetweenLightActors) { holds("objects_light"); }
 TEST(Objects, CarryBigResultsAndTensors) { holds("objects_bulk"); }
 TEST(Objects, OutliveTheirCreatorAndEndWithTheirHolders) { holds("objects_killed"); }
+TEST(Objects, TensorsOfMessagesOutliveTheirSender) { holds("tensors_kept"); }
 TEST(Objects, AThousandKillsLeaveNothing) { holds("objects_churn"); }
 TEST(Objects, GoToDiskAndComeBack) {
   holds("objects_spill", {"--object-memory", "64MiB", "--object-disk", "64MiB"});
 }
 TEST(Objects, AreKeptByReferencesOnAnotherNode) { holds("objects_two_nodes", {}, "2"); }
 TEST(Objects, AreFetchedByOtherNodesAndLostWithTheirOwn) { holds("objects_far", {}, "4"); }
+TEST(Objects, AreMadeAgainWhereTheCallerAllowedIt) { holds("objects_again", {}, "4"); }
 
 }  // namespace
 }  // namespace troupe::test

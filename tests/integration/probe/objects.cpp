@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "check.h"
+
 namespace probe {
 
 using namespace std::chrono_literals;
@@ -36,6 +38,12 @@ int count_descriptors(const std::string& process) {
 
 Bytes Keeper::make(std::uint64_t value, int count) {
   return troupe::put(std::vector<std::uint64_t>(static_cast<std::size_t>(count), value));
+}
+Bytes Keeper::doubled(const Bytes& object) const {
+  auto there = object.get();
+  std::vector<std::uint64_t> out(there->begin(), there->end());
+  for (auto& one : out) one *= 2;
+  return troupe::put(out);
 }
 std::uint64_t Keeper::sum(const Bytes& object) const { return add(*object.get()); }
 std::uint64_t Keeper::sum_all(const std::vector<Bytes>& objects) const {
@@ -71,33 +79,22 @@ Tensor Keeper::twice(Tensor tensor) const {
   for (float& one : tensor.span<float>()) one *= 2;
   return tensor;
 }
+float Keeper::kept_total() const {
+  float all = 0;
+  for (const Tensor& one : tensors_) all += total(one);
+  return all;
+}
+void Keeper::give_tensors(Handle<Keeper> to, int count, float value) const {
+  std::vector<troupe::Future<void>> given;
+  for (int i = 0; i < count; ++i)
+    given.push_back(to.call<&Keeper::keep_tensor>(Tensor::from(std::vector<float>(1 << 16, value))));
+  for (auto& one : given) one.get();
+}
 std::string Keeper::text(troupe::ObjectRef<std::string> object) const { return std::string(*object.get()); }
 int Keeper::pid() const { return ::getpid(); }
 int Keeper::descriptors() const { return count_descriptors("self"); }
 
 namespace {
-
-void check(bool good, const std::string& what) {
-  if (!good) throw std::runtime_error(what);
-}
-
-void eventually(const std::function<bool()>& condition, const std::string& what) {
-  for (int i = 0; i < 6000; ++i) {
-    if (condition()) return;
-    std::this_thread::sleep_for(10ms);
-  }
-  throw std::runtime_error("did not come to pass: " + what);
-}
-
-template <class F>
-troupe::Error failure_of(F f) {
-  try {
-    f();
-  } catch (const troupe::Failure& e) {
-    return e.error();
-  }
-  throw std::runtime_error("a failure was expected");
-}
 
 // A field of the first node's line of `troupe memory --json`.
 std::uint64_t memory_field(const std::string& field) {
@@ -164,7 +161,6 @@ void objects(ActorOptions options) {
     check(failure_of([&] { none.get(); }).kind == troupe::ErrorKind::invalid_argument, "no object");
     auto view = ref.get();
     ref = {};
-    std::this_thread::sleep_for(50ms);
     check(add(*view) == 100'000, "what is read stays");
     std::vector<Bytes> many;
     for (int i = 0; i < 2000; ++i) many.push_back(troupe::put(ones(static_cast<std::size_t>(i % 50))));
@@ -234,6 +230,54 @@ void objects_killed() {
     nothing_is_left(before - 1);
     check(add(*outlives.get()) == 2000, "others still hold it");
     stays.call<&Keeper::forget>().get();
+  }
+  nothing_is_left();
+}
+
+// Tensors that came with messages stay what they were: while their sender sends others, and when it has died.
+void tensors_kept() {
+  constexpr float kEach = 1 << 16;
+  {
+    auto expected = ActorOptions().on_failure([](const troupe::ActorFailure&) {});
+    auto keeper = troupe::spawn<Keeper>(ActorOptions()), other = troupe::spawn<Keeper>(ActorOptions());
+    for (int kept : {1, 5, 8, 9, 30}) {
+      auto giver = troupe::spawn<Keeper>(expected);
+      giver.call<&Keeper::give_tensors>(keeper, kept, 1.0f).get();
+      for (int i = 0; i < 3; ++i) {
+        giver.call<&Keeper::give_tensors>(other, 20, 2.0f).get();
+        other.call<&Keeper::forget_tensors>().get();
+        giver.call<&Keeper::total>(Tensor::from(std::vector<float>(1 << 16, 3.0f))).get();
+      }
+      check(keeper.call<&Keeper::kept_total>().get() == static_cast<float>(kept) * kEach, "while others go");
+      ::kill(giver.call<&Keeper::pid>().get(), SIGKILL);
+      check(failure_of([&] {
+              for (;;) giver.call<&Keeper::pid>().get();
+            }).kind == troupe::ErrorKind::actor_died,
+            "the giver is dead");
+      // Its memory goes to others.
+      for (int round = 0; round < 40; ++round) {
+        auto next = troupe::spawn<Keeper>(expected);
+        next.call<&Keeper::give_tensors>(other, 20, 4.0f).get();
+        other.call<&Keeper::forget_tensors>().get();
+        if (round % 8 == 0) ::kill(next.call<&Keeper::pid>().get(), SIGKILL);
+        check(keeper.call<&Keeper::kept_total>().get() == static_cast<float>(kept) * kEach,
+              "after the giver's death");
+        next.kill().get();
+      }
+      keeper.call<&Keeper::forget_tensors>().get();
+    }
+    // Killed with what it has got: the memory comes back.
+    for (int i = 0; i < 30; ++i) {
+      auto taker = troupe::spawn<Keeper>(expected);
+      auto giver = troupe::spawn<Keeper>(expected);
+      giver.call<&Keeper::give_tensors>(taker, 12, 1.0f).get();
+      auto mine = Tensor::from(std::vector<float>(1 << 16, 1.0f));
+      for (int n = 0; n < 12; ++n) taker.call<&Keeper::keep_tensor>(mine).get();
+      auto back = taker.call<&Keeper::twice>(mine).get();
+      ::kill(taker.call<&Keeper::pid>().get(), SIGKILL);
+      check(back.span<float>()[77] == 2, "a result outlives its sender");
+      giver.kill().get();
+    }
   }
   nothing_is_left();
 }
@@ -380,6 +424,41 @@ void objects_far() {
   nothing_is_left();
 }
 
+// What its caller allows to be made again is, with what it was made from, on another node.
+void objects_again() {
+  // Each fills a node.
+  std::vector<Handle<Keeper>> all;
+  for (std::size_t i = 0; i < troupe::nodes().size(); ++i)
+    all.push_back(troupe::spawn<Keeper>(ActorOptions().cpus(8).max_restarts(-1)));
+  int last = troupe::nodes().back().pid;
+  auto agent_of = [](Handle<Keeper>& one) { return parent_of(parent_of(one.call<&Keeper::pid>().get())); };
+  std::size_t at = 0;
+  while (agent_of(all[at]) != last) ++at;
+  auto maker = all[at], other = all[at == 0 ? 1 : 0];
+  for (auto& one : all) {
+    if (one != maker && one != other) one.kill().get();
+  }
+  auto again = troupe::CallOptions().recompute(2);
+  auto made = maker.with(again).call<&Keeper::make>(3, 100'000).get();
+  auto twice = maker.with(again).call<&Keeper::doubled>(made).get();
+  auto plain = maker.call<&Keeper::make>(4, 1000).get();
+  auto first = twice.id();
+  check(add(*twice.get()) == 600'000, "made once");
+  check(::kill(last, SIGKILL) == 0, "the node of both");
+  check(failure_of([&] {
+          for (;;) (void)plain.get();
+        }).kind == troupe::ErrorKind::object_lost,
+        "one that may not be made again is lost");
+  check(add(*twice.get()) == 600'000, "made again, with its source");
+  check(twice.id() != first, "as another object");
+  check(other.call<&Keeper::sum>(twice).get() == 600'000, "which goes where references go");
+  std::vector<troupe::Future<troupe::Object<std::vector<std::uint64_t>>>> many;
+  for (int i = 0; i < 10; ++i) many.push_back((i % 2 == 0 ? made : twice).future());
+  for (int i = 0; i < 10; ++i)
+    check(add(*many[static_cast<std::size_t>(i)].get()) == (i % 2 == 0 ? 300'000u : 600'000u),
+          "for all readers");
+}
+
 }  // namespace
 
 const std::map<std::string, std::function<void()>>& object_cases() {
@@ -392,6 +471,8 @@ const std::map<std::string, std::function<void()>>& object_cases() {
       {"objects_spill", objects_spill},
       {"objects_two_nodes", objects_two_nodes},
       {"objects_far", objects_far},
+      {"objects_again", objects_again},
+      {"tensors_kept", tensors_kept},
   };
   return cases;
 }
