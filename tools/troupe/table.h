@@ -1,6 +1,7 @@
 // Aligned columns for people. Any thread.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
