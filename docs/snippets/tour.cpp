@@ -46,6 +46,10 @@ troupe::Future<double> Average::first() {
   return parts_.front().call<troupe::overload<double() const>(&Statistics::mean)>();
 }
 
+troupe::ObjectRef<troupe::Tensor> Features::of(int shard) const {
+  return troupe::put(troupe::Tensor::from(std::vector<float>(1000, static_cast<float>(shard))));
+}
+
 troupe::Generator<int> Numbers::up_to(int last) {
   for (int i = 1; i <= last; ++i) co_yield i;
 }
@@ -288,6 +292,13 @@ void objects() {
   std::printf("objects: %s, %g\n", there->describe().c_str(), first);
 }
 
+void objects_made_again() {
+  auto worker = troupe::spawn<Features>(troupe::ActorOptions().max_restarts(-1));
+  auto again = troupe::CallOptions().recompute(2);
+  troupe::ObjectRef<troupe::Tensor> features = worker.with(again).call<&Features::of>(3).get();
+  std::printf("recompute: %g\n", features.get()->view<float, 1>()(0));
+}
+
 void groups() {
   std::vector<troupe::Handle<Trainer>> trainers;
   for (int i = 0; i < 3; ++i) trainers.push_back(troupe::spawn<Trainer>(troupe::ActorOptions()));
@@ -306,7 +317,8 @@ void groups() {
 
 int main(int argc, char** argv) {
   troupe::Runtime runtime(
-      argc, argv, troupe::classes<Statistics, Average, Numbers, Adder, Probe, Relay, Account, Trainer>);
+      argc, argv,
+      troupe::classes<Statistics, Average, Features, Numbers, Adder, Probe, Relay, Account, Trainer>);
   try {
     handles_and_futures();
     continuations();
@@ -323,6 +335,7 @@ int main(int argc, char** argv) {
     durable_actors();
     tensors();
     objects();
+    objects_made_again();
     groups();
     resources();
   } catch (const troupe::Failure& failure) {

@@ -50,6 +50,15 @@ inline constexpr auto troupe::actor<Average> = troupe::describe<Average>("Averag
                                                    .constructor<std::vector<troupe::Handle<Statistics>>>()
                                                    .methods<&Average::mean, &Average::first>();
 
+class Features {
+ public:
+  troupe::ObjectRef<troupe::Tensor> of(int shard) const;
+};
+
+template <>
+inline constexpr auto troupe::actor<Features> =
+    troupe::describe<Features>("Features").methods<&Features::of>();
+
 class Numbers {
  public:
   troupe::Generator<int> up_to(int last);
