@@ -1,5 +1,7 @@
 #include "troupe/detail/object_origin.h"
 
+#include <algorithm>
+
 #include "runtime/lane/lane.h"
 
 namespace troupe::detail {
@@ -19,6 +21,7 @@ bool tells_of_loss(const Error& why) {
 
 void finish(const Ref<FutureState<ObjectBytes>>& state, Result<ObjectBytes> bytes) {
   run_on(state->lane(), [state, bytes = std::move(bytes)]() mutable {
+    if (state->done()) return;
     if (!bytes) return state->fail(bytes.error());
     state->value.emplace(std::move(*bytes));
     state->finish_value();
@@ -27,6 +30,12 @@ void finish(const Ref<FutureState<ObjectBytes>>& state, Result<ObjectBytes> byte
 
 }  // namespace
 
+int ObjectOrigin::depth_over(const Sources& sources) {
+  int most = 0;
+  for (const auto& source : sources) most = std::max(most, source->depth_);
+  return most + 1;
+}
+
 ObjectOrigin::Handle ObjectOrigin::current() const {
   std::lock_guard lock(mutex_);
   return current_;
@@ -34,6 +43,9 @@ ObjectOrigin::Handle ObjectOrigin::current() const {
 
 Future<ObjectBytes> ObjectOrigin::open(std::chrono::milliseconds patience) {
   auto state = Opened::adopt(new FutureState<ObjectBytes>(default_lane()));
+  run_on(state->lane(), [state, at = limit_after(patience)] {
+    if (!state->done()) state->lane().set_deadline(*state, at);
+  });
   attempt(state, Clock::now() + patience);
   return Future<ObjectBytes>(std::move(state));
 }
@@ -44,7 +56,7 @@ void ObjectOrigin::attempt(Opened state, Clock::time_point until) {
   auto opened = [self = shared_from_this(), state, object, until](Result<ObjectBytes> bytes) {
     if (bytes || bytes.error().kind != ErrorKind::object_lost) return finish(state, std::move(bytes));
     run_on(state->lane(), [self, state, object, until] {
-      self->renew(object, until, [self, state, until](const Result<void>& renewed) {
+      self->renew(object, [self, state, until](const Result<void>& renewed) {
         if (renewed)
           self->attempt(state, until);
         else
@@ -55,7 +67,7 @@ void ObjectOrigin::attempt(Opened state, Clock::time_point until) {
   ObjectClient::get().open(object, left_until(until).count(), std::move(opened));
 }
 
-void ObjectOrigin::renew(const Handle& lost, Clock::time_point until, Renewed then) {
+void ObjectOrigin::renew(const Handle& lost, Renewed then) {
   bool begins = false;
   {
     std::unique_lock lock(mutex_);
@@ -66,14 +78,14 @@ void ObjectOrigin::renew(const Handle& lost, Clock::time_point until, Renewed th
     begins = waiting_.empty();
     waiting_.push_back(std::move(then));
   }
-  if (begins) renew_sources(0, until);
+  if (begins) renew_sources(0, Clock::now() + kAttempt);
 }
 
 void ObjectOrigin::renew_sources(std::size_t from, Clock::time_point until) {
   for (; from < sources_.size(); ++from) {
     Handle source = sources_[from]->current();
     if (!source->known_lost()) continue;
-    return sources_[from]->renew(source, until,
+    return sources_[from]->renew(source,
                                  [self = shared_from_this(), from, until](const Result<void>& renewed) {
                                    if (renewed)
                                      self->renew_sources(from + 1, until);
@@ -96,7 +108,12 @@ void ObjectOrigin::call(Clock::time_point until) {
                                                     " is lost, and was made again " + std::to_string(times_) +
                                                     " times, as often as its call allowed"));
   }
-  Future<Handle> made = again_(left_until(until));
+  Future<Handle> made;
+  try {
+    made = again_(left_until(until));
+  } catch (...) {  // of copying or encoding the arguments
+    return called(failure_of(std::current_exception()), until);
+  }
   when_done(made.state(), [self = shared_from_this(), until](FutureState<Handle>& done) {
     if (done.status() == CallState::kFailed)
       self->called(done.error(), until);
@@ -119,12 +136,16 @@ void ObjectOrigin::called(Result<Handle> made, Clock::time_point until) {
     why.message += ": the call gave a reference to nothing";
     return answer(why);
   }
-  bool again = false;
-  {
-    std::lock_guard lock(mutex_);
-    again = left_ > 0 && tells_of_loss(made.error()) && Clock::now() < until;
+  // A source was lost, too, which was not known before: that attempt does not count.
+  bool source_lost = std::any_of(sources_.begin(), sources_.end(),
+                                 [](const auto& source) { return source->current()->known_lost(); });
+  if (source_lost && tells_of_loss(made.error()) && Clock::now() < until) {
+    {
+      std::lock_guard lock(mutex_);
+      ++left_;
+    }
+    return renew_sources(0, until);
   }
-  if (again) return renew_sources(0, until);  // a source is lost, too, which was not known before
   answer(why.because(made.error()));
 }
 

@@ -184,7 +184,8 @@ class Handle {
     auto kept = std::make_shared<const Arguments>(std::move(arguments));
     auto call = [handle = *this, options, kept](std::chrono::milliseconds limit) {
       CallOptions now = options;
-      if (options.deadline().count() <= 0 && limit.count() > 0) now.deadline(limit);
+      bool shorter = options.deadline().count() <= 0 || limit < options.deadline();
+      if (limit.count() > 0 && shorter) now.deadline(limit);
       return std::apply([&](const auto&... value) { return handle.template call_with<M>(now, value...); },
                         *kept);
     };

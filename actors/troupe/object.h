@@ -194,7 +194,9 @@ class ObjectRef {
   Ref<ObjectHandle> handle() const { return origin_ ? origin_->current() : object_; }
   Ref<Attachment> attachment() const { return Ref<Attachment>::share(handle().get()); }
   ObjectBytes open_now(std::chrono::milliseconds patience) const {
-    return origin_ ? origin_->open(patience).get() : detail::open_object_now(checked(), patience);
+    if (!origin_) return detail::open_object_now(checked(), patience);
+    if (auto bytes = ObjectClient::get().try_open(*origin_->current())) return *bytes;
+    return origin_->open(patience).get();
   }
   const Ref<ObjectHandle>& checked() const {
     if (!object_) detail::no_object();
@@ -214,13 +216,16 @@ struct Recomputable<ObjectRef<T>> {
 
   template <class Call, class Arguments>
   static ObjectRef<T> mark(ObjectRef<T> made, int times, const Arguments& arguments, Call call) {
-    if (!made.object_) return made;
+    Ref<ObjectHandle> object = made.handle();
+    if (!object) return made;
     ObjectOrigin::Sources sources;
     std::apply([&](const auto&... argument) { (add_source(sources, argument), ...); }, arguments);
+    if (ObjectOrigin::depth_over(sources) > ObjectOrigin::kMostDepth) return ObjectRef<T>(std::move(object));
     auto again = [call = std::move(call)](std::chrono::milliseconds limit) {
       return call(limit).then([](ObjectRef<T> made) { return made.handle(); });
     };
-    made.origin_ = std::make_shared<ObjectOrigin>(made.object_, times, std::move(sources), std::move(again));
+    made.origin_ =
+        std::make_shared<ObjectOrigin>(std::move(object), times, std::move(sources), std::move(again));
     return made;
   }
   template <class A>

@@ -114,8 +114,8 @@ class CallOptions {
   CallOptions& retries(int n) { return retries_ = n, *this; }
 
   // Of a method that returns an ObjectRef: when the object is lost with its node, the call is made again, up
-  // to n times, as soon as somebody in this process wants to read it. The arguments are kept meanwhile, and
-  // references among them that can be recomputed are, first. Default: 0, ObjectLost.
+  // to n times, as soon as somebody in this process wants to read it. The arguments are kept meanwhile; those
+  // that are themselves references that can be recomputed are, first. Default: 0, ObjectLost.
   CallOptions& recompute(int n) { return recompute_ = n, *this; }
 
   std::chrono::nanoseconds deadline() const { return deadline_; }

@@ -113,12 +113,6 @@ bool Peer::call(Route& route, const CallRequest& request, std::span<const std::b
                 const Attachments* attachments) {
   CallHeader header;
   header.shares = shares();
-  std::vector<std::byte> with_refs;
-  if (attachments != nullptr) {
-    header.extras.refs = true;
-    with_refs = with_travellers(args, *attachments, channel(), lent_);
-    args = with_refs;
-  }
   if (number != nullptr) header.number = *number;
   header.actor = route.actor;
   header.incarnation = route.incarnation;
@@ -144,6 +138,12 @@ bool Peer::call(Route& route, const CallRequest& request, std::span<const std::b
       return true;
     }
     header.id = index | static_cast<std::uint64_t>(slots_[index].generation) << 32;
+  }
+  std::vector<std::byte> with_refs;
+  if (attachments != nullptr) {
+    header.extras.refs = true;
+    with_refs = with_travellers(args, *attachments, channel(), lent_);
+    args = with_refs;
   }
   note_size(args.size());
   std::size_t size = call_size(args.size(), chain.size(), number != nullptr);
@@ -214,12 +214,18 @@ void Peer::grant(const CallState& state, std::uint32_t credit) {
 }
 
 void Peer::spent(std::uint32_t slot) {
+  unsaid_.push_back(slot);
+  say_spent();
+}
+
+void Peer::say_spent() {
   std::size_t size = short_size();
-  if (std::byte* to = begin(size, "lent memory", nullptr)) {
-    write_spent(to, size, slot);
+  while (!unsaid_.empty()) {
+    std::byte* to = begin(size, "lent memory", nullptr);
+    if (to == nullptr) return lane_.peer_busy(*this);  // when the backlog has moved on
+    write_spent(to, size, unsaid_.back());
     end();
-  } else {
-    does_not_read();
+    unsaid_.pop_back();
   }
 }
 

@@ -36,14 +36,18 @@ class Peer final : private Link::Sink {
   ~Peer();
 
   // ---- for the lane ----
-  std::size_t receive(std::size_t most) { return link_->receive(*this, most); }
+  std::size_t receive(std::size_t most) {
+    if (!unsaid_.empty()) [[unlikely]]
+      say_spent();
+    return link_->receive(*this, most);
+  }
   void flush() { link_->flush(); }
   bool prepare_sleep() { return link_->prepare_sleep(); }
   void cancel_sleep() { link_->cancel_sleep(); }
   void on_ready() { link_->on_ready(); }
   bool closed() const { return link_->closed(); }
   int descriptor() const { return link_->descriptor(); }
-  bool wants_reading() const { return serves_ || in_flight_ > 0 || link_->backlog() > 0; }
+  bool wants_reading() const { return serves_ || in_flight_ > 0 || lent_.size() > 0 || link_->backlog() > 0; }
   bool flush_is_cheap() const { return cheap_; }
   std::uint32_t in_flight() const { return in_flight_; }
   std::size_t backlog() const { return link_->backlog(); }
@@ -101,6 +105,7 @@ class Peer final : private Link::Sink {
   void end();
   void send(const std::vector<std::uint64_t>& frame);
   void does_not_read();
+  void say_spent();
   Slot* find(std::uint64_t id);
   void free_slot(std::uint32_t index);
   void tell_of_fault() const;
@@ -119,6 +124,7 @@ class Peer final : private Link::Sink {
   std::shared_ptr<const void> outside_;       // keeps its bytes
   LentMemory lent_;
   std::shared_ptr<LinkLender> lender_;  // of what the other side has lent
+  std::vector<std::uint32_t> unsaid_;   // slots that are spent; the link had no room for the word
 };
 
 }  // namespace troupe

@@ -18,14 +18,6 @@
 namespace troupe {
 namespace {
 
-// Blanks come in few sizes, so that those in reserve fit most objects: four to each power of two.
-std::uint64_t reserve_size(std::uint64_t size) {
-  size = std::max<std::uint64_t>(size, Extents::kSmallest);
-  std::uint64_t step = Extents::kSmallest;
-  while (step * 8 < size) step *= 2;
-  return Extents::rounded((size + step - 1) / step * step);
-}
-
 std::uint32_t reserve_count(std::uint64_t size) {
   if (size <= 64 << 10) return 32;
   return size <= 1 << 20 ? 24 : 4;
@@ -42,6 +34,14 @@ Error lender_gone(const ObjectHandle& object) {
 }
 
 }  // namespace
+
+// Four to each power of two, so that those in reserve fit most objects.
+std::uint64_t ObjectClient::reserve_size(std::uint64_t size) {
+  size = std::max<std::uint64_t>(size, Extents::kSmallest);
+  std::uint64_t step = Extents::kSmallest;
+  while (step * 8 < size) step *= 2;
+  return Extents::rounded((size + step - 1) / step * step);
+}
 
 ObjectClient& ObjectClient::get() {
   static ObjectClient* only = new ObjectClient;  // references may outlive everything else
@@ -255,10 +255,9 @@ std::optional<ObjectBytes> ObjectClient::pin(ObjectHandle& object) {
   ObjectSession& session = *object.session_;
   if (object.pins_ == 0) {
     const std::byte* base = session.table->readable(nullptr);
-    auto where = base == nullptr || session.dead ? std::nullopt
-                                                 : session.table->pin(object.slot_, session.page, object.id_);
+    auto where = base == nullptr || session.dead ? std::nullopt : session.pins->pin(object.slot_, object.id_);
     if (!where || where->size < object.size_) {
-      if (where) session.table->unpin(object.slot_, session.page);
+      if (where) session.pins->unpin(object.slot_);
       return std::nullopt;
     }
     object.bytes_ = base + where->offset;
@@ -284,7 +283,7 @@ void ObjectClient::unpin(ObjectHandle& object) {
   if (--object.pins_ > 0) return;
   object.bytes_ = nullptr;
   // The store's pages of a dead session are another process's by now, or nobody's.
-  if (!object.session_->dead) object.session_->table->unpin(object.slot_, object.session_->page);
+  if (!object.session_->dead) object.session_->pins->unpin(object.slot_);
 }
 
 std::uint64_t ObjectClient::open(Ref<ObjectHandle> object, std::int64_t patience_ms,
@@ -367,7 +366,7 @@ ObjectClient::Space ObjectClient::lend(ObjectHandle& object, Traveller& out) {
   ObjectSession& session = *object.session_;
   session.table->seal(object.slot_, object.id_, object.size_);
   object.kind_ = ObjectHandle::Kind::lent;
-  out = {object.id_, {session.node, session.process, 0, 0}, object.slot_, object.size_};
+  out = {object.id_, {}, object.slot_, object.size_, true};
   Space space;
   space.session_ = object.session_;
   space.blank_ = object.blank_;
@@ -391,8 +390,10 @@ void ObjectClient::put_back(Space space) {
   {
     std::lock_guard lock(session->mutex);
     auto& blanks = session->blanks[space.blank_.size];
-    if (blanks.size() >= 2 * reserve_count(space.blank_.size)) return;  // it is given back to the store
-    blanks.push_back(space.blank_);                                     // the next one taken
+    // Else it is given back to the store.
+    bool fits = reserve_size(space.blank_.size) == space.blank_.size;
+    if (!fits || session->wanted || blanks.size() >= 2 * reserve_count(space.blank_.size)) return;
+    blanks.push_back(space.blank_);  // the next one taken
     space.session_ = nullptr;
     session->used = true;
     watch = !std::exchange(session->watched, true);

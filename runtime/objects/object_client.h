@@ -56,7 +56,7 @@ class ObjectHandle final : public Attachment {
   enum class Kind : std::uint8_t { counted, unsealed, lent, borrowed };
 
   std::atomic<std::uint32_t> count_{1};
-  Kind kind_ = Kind::counted;       // changes before others know of it
+  Kind kind_ = Kind::counted;       // changes while the sender's lane is its only holder
   std::shared_ptr<Lender> lender_;  // borrowed: who gets it back
   StoreCore::Blank blank_;          // unsealed
   const ObjectId id_;
@@ -145,11 +145,12 @@ class ObjectClient {
     Transit transit;
     std::uint32_t slot = 0;
     std::uint64_t size = 0;
+    bool lent = false;  // and not counted (lending.h); no transit
   };
   std::uint64_t new_channel() { return channels_.fetch_add(1, std::memory_order_relaxed) + 1; }
   Traveller send(ObjectHandle& object, std::uint64_t channel);  // seals it if need be
   Ref<ObjectHandle> receive(const Traveller& from);
-  // Memory that is lent with a message, instead (lending.h). Its transit's channel is 0.
+  // Memory that is lent with a message, instead (lending.h).
   Space lend(ObjectHandle& unsealed, Traveller& out);
   Ref<ObjectHandle> borrow(const Traveller& from, std::shared_ptr<Lender> lender);
   void put_back(Space space);  // into the reserve
@@ -174,6 +175,7 @@ class ObjectClient {
     std::uint64_t size = 0;
   };
   ObjectClient() = default;
+  static std::uint64_t reserve_size(std::uint64_t size);  // of the blank for an object of that size
   std::shared_ptr<ObjectSession> session() const;
   void push(ObjectSession& session, Op op);
   void retire(ObjectHandle& object);
@@ -189,7 +191,7 @@ class ObjectClient {
   void ended(const std::shared_ptr<ObjectSession>& session);
   void flush(ObjectSession& session);
   void lost(ObjectSession& session, const ObjectId& id, const Error& why);
-  void give_back(ObjectSession& session);
+  void give_back(ObjectSession& session, bool wanted = false);  // wanted: the store asked
   kj::Promise<void> watch_idle(std::weak_ptr<ObjectSession> session);
   void ask_for_space(std::shared_ptr<ObjectSession> session, std::uint64_t ticket, std::uint64_t size,
                      std::int64_t patience_ms, Answer<std::shared_ptr<Space>> answer);

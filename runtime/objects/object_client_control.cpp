@@ -29,7 +29,7 @@ class ObjectClient::Told final : public wire::ObjectClient::Server {
     return kj::READY_NOW;
   }
   kj::Promise<void> giveBack(GiveBackContext) override {
-    if (auto session = session_.lock()) client_.give_back(*session);
+    if (auto session = session_.lock()) client_.give_back(*session, true);
     return kj::READY_NOW;
   }
 
@@ -104,7 +104,7 @@ void ObjectClient::begin_attach() {
     made->node = {answer.getNode()};
     made->cluster = answer.getCluster();
     made->process = answer.getProcess();
-    made->page = answer.getPins();
+    made->pins.emplace(*made->table, answer.getPins());
     attached(made);
   });
   loop.spawn("attaching to the object store", done.catch_([this, made](kj::Exception&& failure) {
@@ -244,10 +244,11 @@ void ObjectClient::lost(ObjectSession& session, const ObjectId& id, const Error&
   object->lost_ = std::make_shared<const Error>(why);
 }
 
-void ObjectClient::give_back(ObjectSession& session) {
+void ObjectClient::give_back(ObjectSession& session, bool wanted) {
   std::vector<StoreCore::Blank> all;
   {
     std::lock_guard lock(session.mutex);
+    session.wanted |= wanted;
     for (auto& [size, blanks] : session.blanks) all.insert(all.end(), blanks.begin(), blanks.end());
     session.blanks.clear();
     for (const auto& blank : all) session.ops.push_back({Op::discard, {}, {}, blank.slot});
@@ -276,6 +277,7 @@ void ObjectClient::refill(const std::shared_ptr<ObjectSession>& session, std::ui
       std::lock_guard lock(session->mutex);
       session->refilling.erase(size);
       if (got.empty()) return;
+      session->wanted = false;
       if (!std::exchange(session->watched, true))
         outside_.loop->spawn("idle object memory", watch_idle(session));
       auto& blanks = session->blanks[size];
@@ -310,6 +312,8 @@ void ObjectClient::ask_for_space(std::shared_ptr<ObjectSession> session, std::ui
   KJ_IF_MAYBE (store, session->store) {
     if (session->table->writable(&error) == nullptr) return answer(error);
     flush(*session);
+    // So that it fits the reserve when it comes back.
+    if (size <= kLargestReserved && size <= session->table->capacity() / 16) size = reserve_size(size);
     auto call = store->createRequest();
     call.setTicket(ticket);
     call.setSize(size);
@@ -344,31 +348,32 @@ void ObjectClient::ask_for_bytes(std::uint64_t ticket, Ref<ObjectHandle> object,
     call.setTicket(ticket);
     write_id(call.initId(), object->id());
     call.setPatienceMs(static_cast<std::uint64_t>(std::max<std::int64_t>(patience_ms, 0)));
-    outside_.loop->spawn("asking for an object",
-                         call.send()
-                             .then([this, ticket, patience_ms, session, object,
-                                    answer](capnp::Response<wire::ObjectStore::GetResults> got) {
-                               Error error;
-                               const std::byte* base = session->table->readable(&error);
-                               std::optional<ObjectBytes> bytes;
-                               // The store has set this process's pin; a reader that ended meanwhile may have
-                               // taken it away.
-                               {
-                                 std::lock_guard lock(object->mutex_);
-                                 std::uint32_t slot = got.getSlot();
-                                 if (base != nullptr && !session->dead &&
-                                     (object->pins_ == 0 || object->slot_ == slot) &&
-                                     session->table->pin(slot, session->page, object->id())) {
-                                   object->slot_ = slot;
-                                   object->bytes_ = base + got.getOffset();
-                                   bytes = pinned(*object);
-                                 }
-                               }
-                               if (bytes) return answer(*bytes);
-                               if (base == nullptr) return answer(error);
-                               ask_for_bytes(ticket, object, patience_ms, answer);
-                             })
-                             .catch_([answer](kj::Exception&& failure) { answer(error_of(failure)); }));
+    outside_.loop->spawn(
+        "asking for an object",
+        call.send()
+            .then([this, ticket, patience_ms, session, object,
+                   answer](capnp::Response<wire::ObjectStore::GetResults> got) {
+              Error error;
+              const std::byte* base = session->table->readable(&error);
+              std::optional<ObjectBytes> bytes;
+              // The store has set this process's pin; a reader that ended meanwhile may have
+              // taken it away.
+              {
+                std::lock_guard lock(object->mutex_);
+                std::uint32_t slot = got.getSlot();
+                if (base != nullptr && !session->dead &&
+                    (object->pins_ > 0 ? object->slot_ == slot
+                                       : session->pins->pin(slot, object->id()).has_value())) {
+                  object->slot_ = slot;
+                  object->bytes_ = base + got.getOffset();
+                  bytes = pinned(*object);
+                }
+              }
+              if (bytes) return answer(*bytes);
+              if (base == nullptr) return answer(error);
+              ask_for_bytes(ticket, object, patience_ms, answer);
+            })
+            .catch_([answer](kj::Exception&& failure) { answer(error_of(failure)); }));
     return;
   }
   answer(Error(ErrorKind::object_lost, "the node's object store has ended"));

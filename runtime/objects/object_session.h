@@ -9,20 +9,22 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <vector>
 
 #include "core/control/rpc.h"
 #include "core/protocol/objects.capnp.h"
 #include "runtime/objects/object_client.h"
-#include "runtime/objects/object_table.h"
+#include "runtime/objects/pin_page.h"
 
 namespace troupe {
 
 struct ObjectSession : std::enable_shared_from_this<ObjectSession> {
   std::unique_ptr<ObjectTable> table;
+  std::optional<PinPage> pins;
   NodeId node;
-  std::uint32_t cluster = 0, page = 0;
+  std::uint32_t cluster = 0;
   std::uint64_t process = 0;
   std::atomic<bool> dead{false};
   std::atomic<std::uint64_t> objects{0};
@@ -37,6 +39,7 @@ struct ObjectSession : std::enable_shared_from_this<ObjectSession> {
   std::set<std::uint64_t> refilling;
   bool used = false;     // a blank was taken since the last look
   bool watched = false;  // somebody looks whether they are idle
+  bool wanted = false;   // the store is short of memory: what comes back is not kept
 
   // The control thread's; dropped there when the session ends.
   kj::Maybe<wire::ObjectStore::Client> store;

@@ -108,20 +108,14 @@ std::atomic<std::uint8_t>& ObjectTable::pin_of(std::uint32_t slot, std::uint32_t
   return reinterpret_cast<std::atomic<std::uint8_t>*>(pins)[std::size_t{page} * kObjectSlots + slot];
 }
 
-std::optional<ObjectTable::Where> ObjectTable::pin(std::uint32_t slot, std::uint32_t page,
-                                                   const ObjectId& id) {
-  if (slot >= kObjectSlots || page >= kObjectProcesses) return std::nullopt;
-  auto& mine = pin_of(slot, page);
-  mine.store(1, std::memory_order_seq_cst);
+std::optional<ObjectTable::Where> ObjectTable::look(std::uint32_t slot, const ObjectId& id) const {
   ObjectSlot& there = at(slot);
-  // A slot that is sealed after the pin was set stays what it is.
   if (there.state.load(std::memory_order_seq_cst) == SlotState::sealed &&
       there.number.load(std::memory_order_relaxed) == id.number &&
       there.node.load(std::memory_order_relaxed) == id.node.value) {
     Where where{there.offset.load(std::memory_order_relaxed), there.size.load(std::memory_order_relaxed)};
     if (where.offset <= capacity_ && where.size <= capacity_ - where.offset) return where;
   }
-  mine.store(0, std::memory_order_release);
   return std::nullopt;
 }
 
@@ -167,6 +161,10 @@ bool ObjectTable::pinned(std::uint32_t slot) const {
   return std::any_of(pages_.begin(), pages_.end(), [&](std::uint32_t page) {
     return pin_of(slot, page).load(std::memory_order_seq_cst) != 0;
   });
+}
+
+bool ObjectTable::sealed(std::uint32_t slot) const {
+  return at(slot).state.load(std::memory_order_seq_cst) == SlotState::sealed;
 }
 
 bool ObjectTable::seize(std::uint32_t slot) {

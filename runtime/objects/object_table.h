@@ -60,8 +60,8 @@ class ObjectTable final : public SlotTable {
   std::byte* writable(Error* error);
 
   // ---- a process ----
-  // Pins the slot if it holds that object, sealed.
-  std::optional<Where> pin(std::uint32_t slot, std::uint32_t page, const ObjectId& id);
+  // Where that object lies, if the slot holds it, sealed. Of a slot that was pinned before, it stays so.
+  std::optional<Where> look(std::uint32_t slot, const ObjectId& id) const;
   void unpin(std::uint32_t slot, std::uint32_t page);
   // The creator has written its blank.
   void seal(std::uint32_t slot, const ObjectId& id, std::uint64_t size);
@@ -74,8 +74,9 @@ class ObjectTable final : public SlotTable {
   bool seize(std::uint32_t slot) override;
   void give_back(std::uint32_t slot) override;
   void clear(std::uint32_t slot) override;
-  void pin(std::uint32_t slot, std::uint32_t page) override;
+  void pin(std::uint32_t slot, std::uint32_t page) override;  // a process does so, too
   bool pinned(std::uint32_t slot) const override;
+  bool sealed(std::uint32_t slot) const override;
 
  private:
   ObjectTable() = default;

@@ -21,6 +21,7 @@ class SlotTable {
   // Pins it for a process, before that is told where the object lies.
   virtual void pin(std::uint32_t slot, std::uint32_t page) = 0;
   virtual bool pinned(std::uint32_t slot) const = 0;
+  virtual bool sealed(std::uint32_t slot) const = 0;  // a blank that is: lent with a message (lending.h)
 
  protected:
   ~SlotTable() = default;

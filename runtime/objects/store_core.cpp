@@ -101,7 +101,11 @@ void StoreCore::bury(Process process, Now now, Actions& out) {
     Taken blank = blanks_.at(slot);
     blanks_.erase(slot);
     blank_bytes_ -= blank.size;
-    release(slot, blank.offset, blank.size);
+    // Lent with a message, perhaps the last, which is still to be read.
+    if (table_.sealed(slot))
+      lent_.push_back({now + kTransitLease, {slot, blank.offset, blank.size}});
+    else
+      release(slot, blank.offset, blank.size);
   }
   Transit from{node_, process, 0, 0};
   for (auto t = transits_.lower_bound(from);
@@ -393,6 +397,7 @@ std::string StoreCore::check() const {
   }
   for (const auto& [slot, blank] : blanks_) bytes += blank.size, ++slots;
   for (const Retired& one : retired_) bytes += one.extent, ++slots;
+  for (const auto& [until, one] : lent_) bytes += one.extent, ++slots;
   if (bytes != extents_.used())
     return "extents in use: " + std::to_string(extents_.used()) + ", known: " + std::to_string(bytes);
   if (slots != limits_.slots) return std::to_string(slots) + " slots are accounted for";

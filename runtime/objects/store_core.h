@@ -306,6 +306,7 @@ class StoreCore {
   std::uint64_t blank_bytes_ = 0;
   std::deque<Waiter> waiters_;
   std::vector<Retired> retired_;
+  std::deque<std::pair<Now, Retired>> lent_;  // by processes that are dead
   std::map<Transit, ObjectId> transits_;
   std::set<Transit> early_;
   std::deque<std::pair<Now, Transit>> leases_;

@@ -202,8 +202,8 @@ void StoreCore::restored(const ObjectId& id, Result<void> done, Now now, Actions
 // ---- time ----
 
 bool StoreCore::restless() const {
-  return !waiters_.empty() || !dying_.empty() || !leases_.empty() || !retired_.empty() || !awaited_.empty() ||
-         !unborn_.empty();
+  return !waiters_.empty() || !dying_.empty() || !leases_.empty() || !lent_.empty() || !retired_.empty() ||
+         !awaited_.empty() || !unborn_.empty();
 }
 
 void StoreCore::tick(Now now, Actions& out) {
@@ -217,6 +217,10 @@ void StoreCore::tick(Now now, Actions& out) {
     if (object == nullptr) continue;
     --object->transits;
     settle(*object, now, out);
+  }
+  for (; !lent_.empty() && lent_.front().first <= now; lent_.pop_front()) {
+    Retired one = lent_.front().second;
+    release(one.slot, one.offset, one.extent);
   }
   retry_retired();
   for (std::size_t i = 0; i < waiters_.size();) {

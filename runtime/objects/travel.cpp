@@ -10,7 +10,7 @@ constexpr std::int64_t kOutsideMs = 30'000;
 // In memory order: both sides run the same program on the same kind of machine.
 struct Block {
   std::uint64_t node, number, size, from_node, from_process, channel, count;
-  std::uint32_t cluster, slot;
+  std::uint32_t cluster, slot, lent, zero;
 };
 
 bool read_block(std::span<const std::byte> bytes, std::vector<ObjectClient::Traveller>& out,
@@ -28,12 +28,11 @@ bool read_block(std::span<const std::byte> bytes, std::vector<ObjectClient::Trav
     out.push_back({{block.cluster, {block.node}, block.number},
                    {{block.from_node}, block.from_process, block.channel, block.count},
                    block.slot,
-                   block.size});
+                   block.size,
+                   block.lent != 0});
   }
   return true;
 }
-
-bool is_lent(const ObjectClient::Traveller& one) { return one.transit.channel == 0; }
 
 }  // namespace
 
@@ -51,9 +50,17 @@ std::vector<std::byte> with_travellers(std::span<const std::byte> bytes, const A
     auto& object = static_cast<ObjectHandle&>(*attachment);
     auto one = object.unsealed() && lent.takes(object) ? lent.lend(object)
                                                        : ObjectClient::get().send(object, channel);
-    Block block{one.id.node.value,      one.id.number,       one.size,
-                one.transit.node.value, one.transit.process, one.transit.channel,
-                one.transit.number,     one.id.cluster,      one.slot};
+    Block block{one.id.node.value,
+                one.id.number,
+                one.size,
+                one.transit.node.value,
+                one.transit.process,
+                one.transit.channel,
+                one.transit.number,
+                one.id.cluster,
+                one.slot,
+                one.lent ? 1u : 0u,
+                0};
     append(&block, sizeof block);
   }
   append(&n, sizeof n);
@@ -65,7 +72,7 @@ void take_back(std::span<const std::byte> with_block, LentMemory& lent) {
   std::size_t size = 0;
   if (!read_block(with_block, all, size)) return;
   for (const auto& one : all) {
-    if (is_lent(one))
+    if (one.lent)
       lent.spent(one.slot);
     else
       (void)ObjectClient::get().receive(one);
@@ -80,7 +87,7 @@ bool receive_travellers(std::span<const std::byte>& bytes, Attachments& attachme
   bytes = bytes.first(bytes.size() - size);
   attachments.reserve(all.size());
   for (const auto& one : all) {
-    auto object = is_lent(one) ? ObjectClient::get().borrow(one, lender) : ObjectClient::get().receive(one);
+    auto object = one.lent ? ObjectClient::get().borrow(one, lender) : ObjectClient::get().receive(one);
     attachments.push_back(Ref<Attachment>::adopt(object.leave()));
   }
   return true;

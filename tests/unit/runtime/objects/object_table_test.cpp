@@ -8,6 +8,8 @@
 
 #include <cstring>
 
+#include "runtime/objects/pin_page.h"
+
 namespace troupe {
 namespace {
 
@@ -26,23 +28,27 @@ TEST(ObjectTable, APinHoldsASealedObject) {
   ASSERT_TRUE(mapped) << mapped.error().message;
   ObjectTable& reader = **mapped;
   EXPECT_EQ(reader.capacity(), 4u << 20);
+  PinPage pins(reader, 5);
   agent.open_page(5);
   agent.blank(7, 8192, 4096);
-  EXPECT_FALSE(reader.pin(7, 5, id(1))) << "it is being written";
+  EXPECT_FALSE(pins.pin(7, id(1))) << "it is being written";
   std::memcpy(reader.writable(nullptr) + 8192, "bytes", 5);
   reader.seal(7, id(1), 5);
-  EXPECT_FALSE(reader.pin(7, 5, id(2))) << "another object";
-  auto where = reader.pin(7, 5, id(1));
+  EXPECT_FALSE(pins.pin(7, id(2))) << "another object";
+  auto where = pins.pin(7, id(1));
   ASSERT_TRUE(where);
   EXPECT_EQ(where->size, 5u);
   EXPECT_EQ(std::memcmp(reader.readable(nullptr) + where->offset, "bytes", 5), 0);
   EXPECT_FALSE(agent.seize(7)) << "it is read";
-  EXPECT_TRUE(reader.pin(7, 5, id(1))) << "and can be read on";
-  reader.unpin(7, 5);
+  EXPECT_TRUE(pins.pin(7, id(1))) << "and can be read on";
+  EXPECT_FALSE(pins.pin(7, id(2))) << "by an old hint";
+  pins.unpin(7);
+  EXPECT_FALSE(agent.seize(7)) << "it is read once more";
+  pins.unpin(7);
   EXPECT_TRUE(agent.seize(7));
-  EXPECT_FALSE(reader.pin(7, 5, id(1)));
+  EXPECT_FALSE(pins.pin(7, id(1)));
   agent.clear(7);
-  EXPECT_FALSE(reader.pin(7, 5, id(1)));
+  EXPECT_FALSE(pins.pin(7, id(1)));
   agent.pin(9, 5);
   EXPECT_TRUE(agent.pinned(9));
   agent.close_page(5);
@@ -85,20 +91,21 @@ TEST(ObjectTable, ProcessesThatPinNeverSeeMemoryThatWasTaken) {
     ASSERT_GE(child, 0);
     if (child == 0) {
       ::alarm(60);
-      int pins = 0;
-      for (std::uint32_t i = 0; pins < 30'000 || told[kSlots] == 0; ++i) {
+      PinPage pins(agent, reader + 1);
+      int read = 0;
+      for (std::uint32_t i = 0; read < 30'000 || told[kSlots] == 0; ++i) {
         std::uint32_t slot = i % kSlots;
         std::uint64_t number = told[slot];
-        auto where = agent.pin(slot, reader + 1, id(number));
+        auto where = pins.pin(slot, id(number));
         if (!where) continue;
-        ++pins;
+        ++read;
         auto* words =
             reinterpret_cast<volatile const std::uint64_t*>(agent.writable(nullptr) + where->offset);
         for (std::size_t n = 0; n < kBytes / 8; ++n) {
           if (words[n] != number) ::_exit(1);
         }
-        agent.unpin(slot, reader + 1);
-        if (told[kSlots] != 0 && pins >= 30'000) break;
+        pins.unpin(slot);
+        if (told[kSlots] != 0 && read >= 30'000) break;
       }
       ::_exit(0);
     }

@@ -11,14 +11,16 @@ namespace {
 
 class FakeTable final : public SlotTable {
  public:
-  void blank(std::uint32_t slot, std::uint64_t, std::uint64_t) override { sealed.erase(slot); }
-  void publish(std::uint32_t slot, const ObjectId& id, std::uint64_t) override { sealed[slot] = id; }
+  void blank(std::uint32_t slot, std::uint64_t, std::uint64_t) override { published.erase(slot); }
+  void publish(std::uint32_t slot, const ObjectId& id, std::uint64_t) override { published[slot] = id; }
   bool seize(std::uint32_t slot) override { return pins.count(slot) == 0; }
   void give_back(std::uint32_t) override {}
-  void clear(std::uint32_t slot) override { sealed.erase(slot); }
+  void clear(std::uint32_t slot) override { published.erase(slot); }
   void pin(std::uint32_t slot, std::uint32_t) override { pins.insert(slot); }
   bool pinned(std::uint32_t slot) const override { return pins.count(slot) > 0; }
-  std::map<std::uint32_t, ObjectId> sealed;
+  bool sealed(std::uint32_t slot) const override { return lent.count(slot) > 0; }
+  std::set<std::uint32_t> lent;
+  std::map<std::uint32_t, ObjectId> published;
   std::multiset<std::uint32_t> pins;
 };
 
@@ -188,8 +190,24 @@ TEST_F(StoreCoreTest, WhatIsReadStaysAndPutsWait) {
   EXPECT_EQ(take<StoreCore::Made>().size(), 2u - 1u);
   core.tick(now + 1000, out);
   auto failed = take<StoreCore::Failed>();
-  if (!failed.empty()) EXPECT_EQ(failed[0].why.kind, ErrorKind::object_store_full);
+  for (auto& one : failed) EXPECT_EQ(one.why.kind, ErrorKind::object_store_full);
   for (auto& spill : take<StoreCore::Spill>()) core.spilled(spill.id, {}, now, out);
+}
+
+TEST_F(StoreCoreTest, MemoryLentByADeadProcessWaitsForItsReader) {
+  auto blanks = core.lease(a, kMiB, 2);
+  ASSERT_EQ(blanks.size(), 1u) << "an eighth of the memory";
+  table.lent.insert(blanks[0].slot);
+  core.detach(a, now, out);
+  core.tick(now += StoreCore::kDeathGrace, out);
+  EXPECT_EQ(core.usage().used, kMiB) << "the message may be read yet";
+  EXPECT_EQ(core.check(), "");
+  table.pins.insert(blanks[0].slot);
+  core.tick(now += StoreCore::kTransitLease, out);
+  EXPECT_EQ(core.usage().used, kMiB) << "it is being read";
+  table.pins.clear();
+  core.tick(now, out);
+  EXPECT_EQ(core.usage().used, 0u);
 }
 
 TEST_F(StoreCoreTest, AFullDiskIsSaid) {
