@@ -1,67 +1,47 @@
-#include "runtime/group/cuda/cuda_library.h"
+#include "runtime/device/cuda/cuda_library.h"
 
 #include <dlfcn.h>
 
-#include <string>
+// Some functions have another name in the library than in programs; the headers have macros for them.
+#define TROUPE_TEXT(x) #x
+#define TROUPE_NAME(x) TROUPE_TEXT(x)
 
 namespace troupe {
 namespace {
 
-// By the name with the version that this was compiled with, then by the plain one.
-void* open_library(const std::string& name, int version, std::string& problem) {
-  void* library = ::dlopen((name + "." + std::to_string(version)).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr && problem.empty()) problem = ::dlerror();
-  return library;
-}
-
-class Loader {
- public:
-  template <class F>
-  void find(void* library, const char* name, F& function) {
-    function = library == nullptr ? nullptr : reinterpret_cast<F>(::dlsym(library, name));
-    if (function == nullptr && problem.empty()) problem = std::string(name) + " is not in the library";
-  }
-  std::string problem;
-};
-
 Result<CudaLibrary> load() {
-  Loader load;
+  LibraryLoader load;
   CudaLibrary l{};
-  void* cuda = open_library("libcudart.so", CUDART_VERSION / 1000, load.problem);
-  void* nccl = open_library("libnccl.so", NCCL_MAJOR, load.problem);
+  void* cuda = load.open("libcudart.so", CUDART_VERSION / 1000);
   load.find(cuda, "cudaSetDevice", l.set_device);
+  load.find(cuda, "cudaGetDevice", l.get_device);
   load.find(cuda, "cudaGetDeviceCount", l.device_count);
+  load.find(cuda, TROUPE_NAME(cudaGetDeviceProperties), l.properties);
   load.find(cuda, "cudaRuntimeGetVersion", l.runtime_version);
+  load.find(cuda, "cudaMemGetInfo", l.memory_info);
   load.find(cuda, "cudaMalloc", l.allocate);
   load.find(cuda, "cudaFree", l.release);
+  load.find(cuda, "cudaHostAlloc", l.allocate_host);
+  load.find(cuda, "cudaFreeHost", l.release_host);
   load.find(cuda, "cudaStreamCreateWithFlags", l.stream_create);
   load.find(cuda, "cudaStreamDestroy", l.stream_destroy);
   load.find(cuda, "cudaStreamQuery", l.stream_query);
+  load.find(cuda, "cudaEventCreateWithFlags", l.event_create);
+  load.find(cuda, "cudaEventDestroy", l.event_destroy);
+  load.find(cuda, "cudaEventRecord", l.event_record);
+  load.find(cuda, "cudaEventQuery", l.event_query);
   load.find(cuda, "cudaMemcpyAsync", l.copy);
   load.find(cuda, "cudaMemcpy2DAsync", l.copy_2d);
+  load.find(cuda, "cudaIpcGetMemHandle", l.ipc_handle);
+  load.find(cuda, "cudaIpcOpenMemHandle", l.ipc_open);
+  load.find(cuda, "cudaIpcCloseMemHandle", l.ipc_close);
+  load.find(cuda, "cudaGetLastError", l.last_error);
   load.find(cuda, "cudaGetErrorString", l.error_text);
-  load.find(nccl, "ncclGetVersion", l.nccl_version);
-  load.find(nccl, "ncclGetUniqueId", l.unique_id);
-  load.find(nccl, "ncclCommInitRankConfig", l.init_rank);
-  load.find(nccl, "ncclCommSplit", l.split);
-  load.find(nccl, "ncclCommFinalize", l.finalize);
-  load.find(nccl, "ncclCommDestroy", l.destroy);
-  load.find(nccl, "ncclCommAbort", l.abort);
-  load.find(nccl, "ncclCommGetAsyncError", l.async_error);
-  load.find(nccl, "ncclGetErrorString", l.nccl_error_text);
-  load.find(nccl, "ncclGroupStart", l.group_start);
-  load.find(nccl, "ncclGroupEnd", l.group_end);
-  load.find(nccl, "ncclAllReduce", l.all_reduce);
-  load.find(nccl, "ncclReduce", l.reduce);
-  load.find(nccl, "ncclBroadcast", l.broadcast);
-  load.find(nccl, "ncclReduceScatter", l.reduce_scatter);
-  load.find(nccl, "ncclAllGather", l.all_gather);
-  load.find(nccl, "ncclSend", l.send);
-  load.find(nccl, "ncclRecv", l.recv);
+  void* driver = load.open("libcuda.so", 1);
+  load.find(driver, TROUPE_NAME(cuMemGetAddressRange), l.address_range);
   if (!load.problem.empty())
     return Error(ErrorKind::infeasible,
-                 "groups on GPUs need the CUDA runtime and NCCL on this machine: " + load.problem +
+                 "GPUs need the CUDA runtime and driver on this machine: " + load.problem +
                      "; install them, or name their folder in LD_LIBRARY_PATH");
   int version = 0;
   if (l.runtime_version(&version) != cudaSuccess || version / 1000 != CUDART_VERSION / 1000)
@@ -72,6 +52,19 @@ Result<CudaLibrary> load() {
 }
 
 }  // namespace
+
+void* LibraryLoader::open(const std::string& name, int version) {
+  void* library = ::dlopen((name + "." + std::to_string(version)).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr && problem.empty()) problem = ::dlerror();
+  return library;
+}
+
+void* LibraryLoader::address(void* library, const char* name) {
+  void* found = library == nullptr ? nullptr : ::dlsym(library, name);
+  if (found == nullptr && problem.empty()) problem = std::string(name) + " is not in the library";
+  return found;
+}
 
 Result<const CudaLibrary*> CudaLibrary::get() {
   static const Result<CudaLibrary> library = load();
