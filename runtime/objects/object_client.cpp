@@ -88,6 +88,11 @@ bool ObjectHandle::try_retain() {
   return count > 0;
 }
 
+std::shared_ptr<const Error> ObjectHandle::lost() const {
+  std::lock_guard lock(mutex_);
+  return lost_;
+}
+
 void ObjectHandle::release() {
   if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) ObjectClient::get().retire(*this);
 }
@@ -150,7 +155,7 @@ void ObjectClient::Space::write(std::uint64_t at, std::span<const std::byte> fro
   }
 }
 
-Ref<ObjectHandle> ObjectClient::Space::seal(std::uint64_t size) {
+Ref<ObjectHandle> ObjectClient::Space::seal(std::uint64_t size, std::shared_ptr<const void> keep) {
   ObjectClient& client = get();
   auto session = std::move(session_);
   ObjectId id{session->cluster, session->node,
@@ -162,9 +167,30 @@ Ref<ObjectHandle> ObjectClient::Space::seal(std::uint64_t size) {
     std::lock_guard lock(client.mutex_);
     client.objects_[id] = made;
   }
-  Op op{Op::created, id, {}, blank_.slot, size};
+  Op op{keep ? Op::watched : Op::created, id, {}, blank_.slot, size};
+  if (keep) {
+    // A session that is dead has let everything go, or will: it takes the mutex after it is marked.
+    std::lock_guard lock(session->mutex);
+    if (!session->dead) session->kept[id] = std::move(keep);
+  }
   client.push(*session, op);
   return Ref<ObjectHandle>::adopt(made);
+}
+
+std::shared_ptr<const void> ObjectClient::kept(const ObjectId& id) const {
+  auto session = this->session();
+  if (!session || id.node != session->node || id.number >> kObjectCounterBits != session->process)
+    return nullptr;
+  std::lock_guard lock(session->mutex);
+  auto at = session->kept.find(id);
+  return at == session->kept.end() ? nullptr : at->second;
+}
+
+std::size_t ObjectClient::watched() const {
+  auto session = this->session();
+  if (!session) return 0;
+  std::lock_guard lock(session->mutex);
+  return session->kept.size();
 }
 
 ObjectClient::Space ObjectClient::try_reserve(std::uint64_t size) {

@@ -38,6 +38,8 @@ class ObjectHandle final : public Attachment {
  public:
   const ObjectId& id() const { return id_; }
   std::uint64_t size() const { return size_; }
+  std::shared_ptr<const Error> lost() const;  // why it cannot be read any more; null: it can
+  Kind kind() const override { return Kind::object; }
   void retain() override { count_.fetch_add(1, std::memory_order_relaxed); }
   void release() override;
 
@@ -52,7 +54,7 @@ class ObjectHandle final : public Attachment {
   const ObjectId id_;
   const std::uint64_t size_;
   std::shared_ptr<ObjectSession> session_;
-  std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards what follows
   std::uint32_t slot_, pins_ = 0;
   bool claimed_ = false;  // the store counts a hold for it
   const std::byte* bytes_ = nullptr;
@@ -101,7 +103,9 @@ class ObjectClient {
     std::byte* bytes() const;
     // Copies `from` to `at`, making memory that is new ready piece by piece.
     void write(std::uint64_t at, std::span<const std::byte> from);
-    Ref<ObjectHandle> seal(std::uint64_t size);
+    // With `keep`, the object is watched: `keep` is dropped, on the control thread, when no process holds the
+    // object any more, or when the store has ended.
+    Ref<ObjectHandle> seal(std::uint64_t size, std::shared_ptr<const void> keep = nullptr);
 
    private:
     friend class ObjectClient;
@@ -123,6 +127,9 @@ class ObjectClient {
                                std::int64_t patience_ms);  // waits; not on the control thread
   // The same bytes, to be written by the only reader there is: of an object made for one message.
   std::byte* writable(const ObjectHandle& object, const ObjectBytes& bytes);
+  // What seal() keeps for an object that this process watches; null: it does not, or it is gone.
+  std::shared_ptr<const void> kept(const ObjectId& id) const;
+  std::size_t watched() const;  // objects; for tests
   // The answer may still come.
   void give_up(std::uint64_t ticket);
 
@@ -150,7 +157,7 @@ class ObjectClient {
   friend struct ObjectSession;
   class Told;
   struct Op {
-    enum What : std::uint8_t { created, drop, sent, claim, expire, discard } what;
+    enum What : std::uint8_t { created, watched, drop, sent, claim, expire, discard } what;
     ObjectId id;
     Transit transit;
     std::uint32_t slot = 0;
@@ -171,6 +178,7 @@ class ObjectClient {
   void ended(const std::shared_ptr<ObjectSession>& session);
   void flush(ObjectSession& session);
   void lost(ObjectSession& session, const ObjectId& id, const Error& why);
+  void gone(ObjectSession& session, const std::vector<ObjectId>& ids);
   void give_back(ObjectSession& session);
   kj::Promise<void> watch_idle(std::weak_ptr<ObjectSession> session);
   void ask_for_space(std::shared_ptr<ObjectSession> session, std::uint64_t ticket, std::uint64_t size,
