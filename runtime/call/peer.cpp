@@ -7,10 +7,12 @@
 #include "core/base/clock.h"
 #include "core/base/fault_point.h"
 #include "core/base/log.h"
+#include "core/base/throws_error.h"
 #include "runtime/call/actor_cell.h"
 #include "runtime/call/call_state.h"
 #include "runtime/call/invocation.h"
 #include "runtime/call/route.h"
+#include "runtime/device/devices.h"
 #include "runtime/lane/lane.h"
 #include "runtime/objects/travel.h"
 
@@ -62,6 +64,8 @@ std::unique_ptr<Peer> Peer::calling(Lane& lane, std::unique_ptr<Link> link, cons
   bool cheap = link->flush_is_cheap();
   auto peer = std::unique_ptr<Peer>(new Peer(lane, std::move(link), false, cheap));
   peer->place_ = place;
+  // Whether tensors of a GPU are shared or copied should not depend on who was quicker.
+  if (cheap && Devices::wanted()) (void)ObjectClient::get().attach();
   return peer;
 }
 
@@ -115,7 +119,12 @@ bool Peer::call(Route& route, const CallRequest& request, std::span<const std::b
   std::vector<std::byte> with_refs;
   if (attachments != nullptr) {
     header.extras.refs = true;
-    with_refs = with_travellers(args, *attachments, channel());
+    auto packed = with_travellers(args, *attachments, channel(), header.shares);
+    if (!packed) {
+      if (state != nullptr) state->fail(packed.error());
+      return true;
+    }
+    with_refs = std::move(*packed);
     args = with_refs;
   }
   if (number != nullptr) header.number = *number;
@@ -222,8 +231,8 @@ void Peer::on_reply(const FrameView& view) {
       Reader reader(view.bytes, attachments_.get());
       state->take_item(reader);
     } catch (const std::exception& e) {
-      lane_.routes().abandon(*state, Error(ErrorKind::internal,
-                                           std::string("a stream's item could not be decoded: ") + e.what()));
+      lane_.routes().abandon(*state,
+                             codec_error(e, ErrorKind::internal, "a stream's item could not be decoded"));
     }
     return;
   }
@@ -301,8 +310,8 @@ void Peer::on_call(const FrameView& view) {
     Reader reader(view.bytes, attachments_.get());
     call = methods[view.call.method].decode(reader);
   } catch (const std::exception& e) {
-    refuse(FrameKind::failure, Error(ErrorKind::invalid_argument,
-                                     std::string("the arguments could not be decoded: ") + e.what()));
+    refuse(FrameKind::failure,
+           codec_error(e, ErrorKind::invalid_argument, "the arguments could not be decoded"));
     return;
   }
   call->one_way = view.call.one_way;
@@ -431,7 +440,9 @@ void Peer::write_value(FrameKind kind, Invocation& call, std::span<const std::by
   }
   if (attachments) {
     extras.refs = true;
-    with_refs = with_travellers(bytes, *attachments, channel());
+    auto packed = with_travellers(bytes, *attachments, channel(), call.shares);
+    if (!packed) return not_sent(kind, call, packed.error());
+    with_refs = std::move(*packed);
     bytes = with_refs;
   }
   std::size_t size = bytes_size(bytes.size());
@@ -448,9 +459,13 @@ void Peer::write_value(FrameKind kind, Invocation& call, std::span<const std::by
     return;
   }
   if (extras.refs) take_back(bytes);
+  not_sent(kind, call, error);
+}
+
+void Peer::not_sent(FrameKind kind, Invocation& call, const Error& why) {
   // A generator stops at its next step; it is still on the stack here.
   if (kind == FrameKind::item) call.cancelled = true;
-  send(failure_frame(FrameKind::failure, call.id, error));
+  send(failure_frame(FrameKind::failure, call.id, why));
 }
 
 void Peer::reply(Invocation& call, FrameKind kind, const Error& error) {
