@@ -1,4 +1,5 @@
-// What docs/concepts/devices.md quotes: compiled here, run by the tests of the cluster on devices that are none.
+// What docs/concepts/devices.md quotes: compiled here, run by the tests of the cluster on devices that are
+// none.
 #include <troupe/troupe.h>
 
 #include <cstdio>

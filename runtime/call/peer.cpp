@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <mutex>
 
 #include "core/base/clock.h"
 #include "core/base/fault_point.h"
@@ -29,6 +30,18 @@ std::span<const std::byte> bytes_of(const std::vector<std::uint64_t>& words) {
 constexpr std::size_t kInlineResult = 64 << 10;
 
 constexpr std::uint32_t slot_of(std::uint64_t id) { return static_cast<std::uint32_t>(id); }
+
+// Whether tensors of a GPU are shared or copied should not depend on who was quicker: a process that uses
+// GPUs waits for its store. Where there is none, it asks again after a while.
+void attach_for_devices() {
+  constexpr std::int64_t kAgainNs = 5'000'000'000;
+  static std::mutex mutex;  // guards `next`; those who come meanwhile wait for the outcome too
+  static std::int64_t next = 0;
+  std::lock_guard lock(mutex);
+  if (ObjectClient::get().node() || steady_ns() < next) return;
+  (void)ObjectClient::get().attach();
+  next = steady_ns() + kAgainNs;
+}
 
 }  // namespace
 
@@ -64,8 +77,6 @@ std::unique_ptr<Peer> Peer::calling(Lane& lane, std::unique_ptr<Link> link, cons
   bool cheap = link->flush_is_cheap();
   auto peer = std::unique_ptr<Peer>(new Peer(lane, std::move(link), false, cheap));
   peer->place_ = place;
-  // Whether tensors of a GPU are shared or copied should not depend on who was quicker.
-  if (cheap && Devices::wanted()) (void)ObjectClient::get().attach();
   return peer;
 }
 
@@ -116,6 +127,10 @@ bool Peer::call(Route& route, const CallRequest& request, std::span<const std::b
                 const Attachments* attachments) {
   CallHeader header;
   header.shares = shares();
+  if (!header.shares && cheap_ && Devices::wanted()) [[unlikely]] {
+    attach_for_devices();
+    header.shares = shares();
+  }
   std::vector<std::byte> with_refs;
   if (attachments != nullptr) {
     header.extras.refs = true;

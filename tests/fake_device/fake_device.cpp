@@ -12,6 +12,7 @@
 #include <functional>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 namespace troupe::test {
 namespace {

@@ -1,6 +1,6 @@
 // Device memory, staged copies and memory shared between processes, on the GPUs of this machine: what
-// tests/unit/runtime/device and tests/integration/cluster/devices_test.cpp show with fake ones. Skipped where no
-// GPU is seen.
+// tests/unit/runtime/device and tests/integration/cluster/devices_test.cpp show with fake ones. Skipped where
+// no GPU is seen.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -68,7 +68,9 @@ TEST(Gpu, StagedCopies) {
   ASSERT_TRUE(copy_out(*devices(), there, static_cast<std::byte*>(large.data()), soon()));
   row("staged, device to host", 256.0 / 1024 * 1.073741824 / seconds_since(begin), "GB/s", "256 MiB");
   int count = devices()->driver().count();
-  if (count > 1) EXPECT_TRUE(same(down(up(gpu.transpose(0, 1), 1)), cpu.transpose(0, 1))) << "to another GPU";
+  if (count > 1) {
+    EXPECT_TRUE(same(down(up(gpu.transpose(0, 1), 1)), cpu.transpose(0, 1))) << "to another GPU";
+  }
 }
 
 TEST(Gpu, MemoryIsAccounted) {
@@ -115,7 +117,8 @@ DeviceDriver::Exported parse(const char* text) {
 }
 FILE* run_again(const char* test) {
   std::string command = "exec \"$(readlink /proc/" + std::to_string(::getpid()) +
-                        "/exe)\" --gtest_also_run_disabled_tests --gtest_filter=Gpu.DISABLED_" + test + " 2>&1";
+                        "/exe)\" --gtest_also_run_disabled_tests --gtest_filter=Gpu.DISABLED_" + test +
+                        " 2>&1";
   return ::popen(command.c_str(), "r");
 }
 
@@ -130,7 +133,8 @@ TEST(Gpu, MemoryIsSharedWithAnotherProcess) {
   std::string said;
   for (int c; (c = std::fgetc(child)) != EOF;) said += static_cast<char>(c);
   EXPECT_EQ(::pclose(child), 0) << said;
-  if (auto at = said.find("gpu: "); at != said.npos) std::printf("%s", said.substr(at, said.find('\n', at) + 1 - at).c_str());
+  if (auto at = said.find("gpu: "); at != said.npos)
+    std::printf("%s", said.substr(at, said.find('\n', at) + 1 - at).c_str());
   EXPECT_EQ(down(tensor).span<std::int32_t>()[100], -5) << "what the other process wrote";
 }
 
@@ -145,7 +149,8 @@ TEST(Gpu, DISABLED_Reader) {
   auto begin = driver.open(0, memory.handle);
   ASSERT_TRUE(begin) << begin.error().describe();
   row("memory of another process opened", seconds_since(began) * 1e6, "us");
-  Tensor there = Tensor::over(static_cast<std::byte*>(*begin) + memory.offset, DType::i32, {1000}, {1}, Device::cuda(0), nullptr);
+  Tensor there = Tensor::over(static_cast<std::byte*>(*begin) + memory.offset, DType::i32, {1000}, {1},
+                              Device::cuda(0), nullptr);
   EXPECT_EQ(down(there).span<std::int32_t>()[0], 107);
   std::int32_t value = -5;
   ASSERT_TRUE(copy_in(*devices(), there.slice(0, 0, 1), reinterpret_cast<std::byte*>(&value), soon()));
@@ -172,9 +177,11 @@ TEST(Gpu, AKilledExporter) {
   ASSERT_TRUE(begin) << begin.error().describe();
   ::kill(pid, SIGKILL);
   ::pclose(child);
-  Tensor there = Tensor::over(static_cast<std::byte*>(*begin) + memory.offset, DType::i32, {1000}, {1}, Device::cuda(0), nullptr);
+  Tensor there = Tensor::over(static_cast<std::byte*>(*begin) + memory.offset, DType::i32, {1000}, {1},
+                              Device::cuda(0), nullptr);
   auto read = copy_to_cpu(*devices(), there, soon());
-  row("read after the exporter was killed", read ? 1 : 0, "", read ? "its elements are there" : read.error().message);
+  row("read after the exporter was killed", read ? 1 : 0, "",
+      read ? "its elements are there" : read.error().message);
   driver.close(0, *begin);
   auto again = driver.open(0, memory.handle);
   row("opened after it was killed", again ? 1 : 0, "", again ? "" : again.error().message);

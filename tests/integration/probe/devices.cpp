@@ -264,7 +264,8 @@ void devices_far() {
   {
     std::string there = troupe::nodes().back().name;
     auto far = troupe::spawn<Gpu>(ActorOptions().node(there).gpus(1));
-    auto far_half = troupe::spawn<Gpu>(half().node(there));
+    auto far_half = troupe::spawn<Gpu>(half().node(there)),
+         other_half = troupe::spawn<Gpu>(half().node(there));
     auto none = troupe::spawn<Gpu>(ActorOptions().node(there));
     Tensor mine = on_gpu(1000, 2, 1);
     check(far.call<&Gpu::sum>(mine).get() == 2000, "an argument");
@@ -283,7 +284,7 @@ void devices_far() {
     check(sum == 4500, "in a stream");
     check(far.call<&Gpu::sum>(troupe::to_device(full(0, 1), Device::cuda(0))).get() == 0, "without elements");
     wrong_device([&] { none.call<&Gpu::sum>(mine).get(); }, "an actor without a GPU");
-    check(far_half.call<&Gpu::ask>(far, mine).get() == 2000, "to a neighbour of the receiver");
+    check(far_half.call<&Gpu::ask>(other_half, mine).get() == 2000, "to a neighbour of the receiver");
     Tensor large = troupe::empty_on(Device::cuda(0), DType::f32, {17 << 20});
     auto refused = failure_of([&] { far.call<&Gpu::sum>(large).get(); });
     check(refused.kind == ErrorKind::invalid_argument, "above a message's limit: " + refused.describe());
