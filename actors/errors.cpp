@@ -1,5 +1,7 @@
 #include "troupe/errors.h"
 
+#include "core/tensor/tensor_error.h"
+
 namespace troupe {
 
 void throw_failure(const Error& error) {
@@ -30,6 +32,10 @@ void throw_failure(const Error& error) {
       throw ObjectLost(error);
     case ErrorKind::object_store_full:
       throw ObjectStoreFull(error);
+    case ErrorKind::wrong_device:
+      throw WrongDevice(error);
+    case ErrorKind::device_memory_exceeded:
+      throw DeviceMemoryExceeded(error);
     default:
       throw Failure(error);
   }

@@ -39,8 +39,9 @@ ObjectClient::Space object_space(std::uint64_t size, std::chrono::milliseconds p
 
 void check_storable(const Writer& encoded) {
   if (encoded.has_attachments())
-    throw_failure(Error(ErrorKind::invalid_argument,
-                        "an object cannot contain references to objects: pass them beside it"));
+    throw_failure(
+        Error(ErrorKind::invalid_argument,
+              "an object cannot contain references to objects, nor tensors of a GPU: pass them beside it"));
 }
 
 Error not_decodable(const std::exception& why) {
@@ -96,7 +97,7 @@ ObjectClient::Space ObjectFormat<Tensor>::write(const Tensor& value, std::uint64
   std::size_t bytes = 0;
   if (value.defined()) {
     if (!value.device().is_cpu())
-      throw WrongDevice("an object cannot hold " + value.describe() + "; copy it to the CPU first");
+      throw WrongDevice("an object cannot hold " + value.describe() + "; put to_cpu(tensor) of it");
     packed = value.contiguous();
     bytes = packed.nbytes();
     trailer.defined = 1;

@@ -84,7 +84,7 @@ void ObjectOrigin::renew(const Handle& lost, Renewed then) {
 void ObjectOrigin::renew_sources(std::size_t from, Clock::time_point until) {
   for (; from < sources_.size(); ++from) {
     Handle source = sources_[from]->current();
-    if (!source->known_lost()) continue;
+    if (!source->lost()) continue;
     return sources_[from]->renew(source,
                                  [self = shared_from_this(), from, until](const Result<void>& renewed) {
                                    if (renewed)
@@ -138,7 +138,7 @@ void ObjectOrigin::called(Result<Handle> made, Clock::time_point until) {
   }
   // A source was lost, too, which was not known before: that attempt does not count.
   bool source_lost = std::any_of(sources_.begin(), sources_.end(),
-                                 [](const auto& source) { return source->current()->known_lost(); });
+                                 [](const auto& source) { return source->current()->lost(); });
   if (source_lost && tells_of_loss(made.error()) && Clock::now() < until) {
     {
       std::lock_guard lock(mutex_);

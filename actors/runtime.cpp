@@ -131,8 +131,9 @@ ActorId spawn(const ClassTable& table, const ActorOptions& options, const Writer
     throw_failure(Error(ErrorKind::invalid_argument, "a detached actor has no owner to tell of its failure"));
   }
   if (args.has_attachments()) {
-    throw_failure(Error(ErrorKind::invalid_argument,
-                        "a constructor's arguments cannot refer to objects: pass references in a call"));
+    throw_failure(Error(
+        ErrorKind::invalid_argument,
+        "a constructor's arguments cannot refer to objects, nor be tensors of a GPU: pass them in a call"));
   }
   if (args.size() > kMostConstructorBytes) {
     throw_failure(Error(ErrorKind::invalid_argument,

@@ -57,6 +57,12 @@ struct ObjectLost : Failure {
 struct ObjectStoreFull : Failure {
   using Failure::Failure;
 };
+// A tensor of a device that the receiving process does not see, or that this process has not: WrongDevice
+// (core/tensor/tensor_error.h).
+// More memory of a GPU than the actor's share, or than the GPU has free.
+struct DeviceMemoryExceeded : Failure {
+  using Failure::Failure;
+};
 
 // Throws the exception of the error's kind; other kinds throw Failure itself.
 [[noreturn]] void throw_failure(const Error& error);

@@ -3,6 +3,7 @@
 
 #include "troupe/actor.h"
 #include "troupe/context.h"
+#include "troupe/device.h"
 #include "troupe/errors.h"
 #include "troupe/future.h"
 #include "troupe/group.h"

@@ -41,6 +41,10 @@ const char* to_string(ErrorKind kind) {
       return "object lost";
     case ErrorKind::object_store_full:
       return "object store full";
+    case ErrorKind::wrong_device:
+      return "wrong device";
+    case ErrorKind::device_memory_exceeded:
+      return "device memory exceeded";
   }
   return "unknown error";
 }

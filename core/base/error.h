@@ -24,15 +24,18 @@ enum class ErrorKind : std::uint16_t {
   actor_error = 6,       // the method or constructor threw
   deadline_exceeded = 7,
   cancelled = 8,
-  overloaded = 9,           // a bounded queue is full
-  unauthenticated = 10,     // wrong or missing cluster token
-  infeasible = 11,          // no node of the cluster could ever hold it
-  mismatch = 12,            // executables or protocol versions differ
-  cycle = 13,               // a cycle of blocking calls
-  resource_exhausted = 14,  // disk, memory, processes, file descriptors
-  object_lost = 15,         // no copy of the object is left, and none can be made again
-  object_store_full = 16,   // neither memory nor disk has room for it
+  overloaded = 9,               // a bounded queue is full
+  unauthenticated = 10,         // wrong or missing cluster token
+  infeasible = 11,              // no node of the cluster could ever hold it
+  mismatch = 12,                // executables or protocol versions differ
+  cycle = 13,                   // a cycle of blocking calls
+  resource_exhausted = 14,      // disk, memory, processes, file descriptors
+  object_lost = 15,             // no copy of the object is left, and none can be made again
+  object_store_full = 16,       // neither memory nor disk has room for it
+  wrong_device = 17,            // a tensor of a device that is not there, or not usable for what was asked
+  device_memory_exceeded = 18,  // beyond the actor's share of a GPU, or what the GPU has free
 };
+inline constexpr ErrorKind kLastErrorKind = ErrorKind::device_memory_exceeded;
 
 const char* to_string(ErrorKind kind);
 

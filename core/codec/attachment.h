@@ -1,5 +1,5 @@
-// What a message refers to besides its bytes: an object in shared memory. The codec only carries it along;
-// the runtime knows what it is.
+// What a message refers to besides its bytes: an object in shared memory, or a tensor of a GPU
+// (core/tensor/tensor_attachment.h). The codec only carries it along.
 //
 // Owner: counted references. Any thread.
 #pragma once
@@ -12,6 +12,8 @@ namespace troupe {
 
 class Attachment {
  public:
+  enum class Kind : unsigned char { object, tensor };
+  virtual Kind kind() const = 0;
   virtual void retain() = 0;
   virtual void release() = 0;
 

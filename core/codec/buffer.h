@@ -71,9 +71,10 @@ class Reader {
     at_ += size;
   }
   std::size_t remaining() const { return static_cast<std::size_t>(end_ - at_); }
-  // What the message has attached at that place; throws DecodeError when there is nothing.
-  Attachment& attachment(std::size_t index) const {
-    if (attachments_ == nullptr || index >= attachments_->size()) no_attachment();
+  // What the message has attached at that place; throws DecodeError when there is nothing of that kind.
+  Attachment& attachment(std::size_t index, Attachment::Kind kind = Attachment::Kind::object) const {
+    if (attachments_ == nullptr || index >= attachments_->size() || (*attachments_)[index]->kind() != kind)
+      no_attachment();
     return *(*attachments_)[index];
   }
 

@@ -31,7 +31,7 @@ Error error_of(const kj::Exception& exception) {
     unsigned kind = 0;
     auto [end, bad] = std::from_chars(rest.data(), rest.data() + rest.size(), kind);
     if (bad == std::errc{} && end != rest.data() + rest.size() && *end == ':' &&
-        kind <= static_cast<unsigned>(ErrorKind::object_store_full)) {
+        kind <= static_cast<unsigned>(kLastErrorKind)) {
       return Error(static_cast<ErrorKind>(kind), std::string(end + 1, rest.data() + rest.size()));
     }
   }
@@ -72,8 +72,8 @@ Error read_failure(wire::Failure::Reader from) {
   std::vector<Error> chain;
   for (auto at = from;; at = at.getCause()) {
     Error error;
-    error.kind = static_cast<ErrorKind>(
-        std::min<unsigned>(at.getKind(), static_cast<unsigned>(ErrorKind::object_store_full)));
+    error.kind =
+        static_cast<ErrorKind>(std::min<unsigned>(at.getKind(), static_cast<unsigned>(kLastErrorKind)));
     error.type = at.getType().cStr();
     error.message = at.getMessage().cStr();
     for (auto line : at.getBacktrace()) error.backtrace.emplace_back(line.cStr());

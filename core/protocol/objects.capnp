@@ -25,7 +25,9 @@ struct ObjectOp {
   # What a process tells its store, in order. Holds are counted: each `hold` or claim has its `drop`.
   id @0 :ObjectId;
   union {
-    created :group { slot @1 :UInt32; size @2 :UInt64; }  # written into a blank; the creator holds it
+    created :group { slot @1 :UInt32; size @2 :UInt64; watched @8 :Bool; }
+    # Written into a blank; the creator holds it. Watched: it stands for memory of the creator, which is told when it
+    # is gone; when the creator ends, so does what it stands for.
     drop @3 :Void;
     sent @4 :Transit;       # a hold of its own, until it is claimed
     claim @5 :Transit;      # becomes a hold of this process
@@ -52,6 +54,7 @@ interface ObjectStore {
 interface ObjectClient {
   lost @0 (ids :List(ObjectId), failure :Common.Failure) -> ();  # holds on them have ended
   giveBack @1 () -> ();     # memory is short: blanks that are not in use
+  gone @2 (ids :List(ObjectId)) -> ();  # objects that this process watches: nobody holds them any more
 }
 
 struct ObjectView {

@@ -2,13 +2,15 @@
 
 #include <atomic>
 
+#include "core/tensor/tensor_attachment.h"
 #include "core/tensor/tensor_error.h"
 
 namespace troupe {
 namespace {
 
-// How the elements follow; shared: the number of the message's attachment that holds them.
-enum class Form : std::uint8_t { undefined = 0, bytes = 1, shared = 2 };
+// How the elements follow. shared: the number of the message's attachment that holds them; device: strides,
+// and the number of the attachment that is the tensor.
+enum class Form : std::uint8_t { undefined = 0, bytes = 1, shared = 2, device = 3 };
 
 std::atomic<const TensorSharing*> the_sharing{nullptr};
 
@@ -26,9 +28,10 @@ void install_tensor_sharing(const TensorSharing* sharing) { the_sharing = sharin
 void encode_tensor(Writer& to, const Tensor& tensor) {
   Form form = tensor.defined() ? Form::bytes : Form::undefined;
   Ref<Attachment> shared;
-  if (tensor.defined()) {
-    if (!tensor.device().is_cpu())
-      throw WrongDevice("a message cannot carry " + tensor.describe() + "; copy it to the CPU first");
+  if (tensor.defined() && !tensor.device().is_cpu()) {
+    form = Form::device;
+    shared = Ref<Attachment>::adopt(new HeldTensor(tensor));
+  } else if (tensor.defined()) {
     const TensorSharing* sharing = the_sharing.load(std::memory_order_acquire);
     if (to.sharing() && sharing != nullptr && tensor.nbytes() >= TensorSharing::kSmallest)
       shared = sharing->place(tensor);
@@ -41,6 +44,7 @@ void encode_tensor(Writer& to, const Tensor& tensor) {
   to.append(&dtype, 1);
   to.append(&rank, 1);
   to.append(tensor.shape().begin(), rank * sizeof(std::int64_t));
+  if (form == Form::device) to.append(tensor.strides().begin(), rank * sizeof(std::int64_t));
   if (shared) {
     auto place = static_cast<std::uint32_t>(to.attach(std::move(shared)));
     to.append(&place, sizeof place);
@@ -55,7 +59,8 @@ void decode_tensor(Reader& from, Tensor& tensor) {
   if (form == Form::undefined) return tensor.reset();
   auto dtype = get<std::uint8_t>(from);
   auto rank = get<std::uint8_t>(from);
-  if ((form != Form::bytes && form != Form::shared) || !is_dtype(dtype) || rank > Dims::kMostDims)
+  if ((form != Form::bytes && form != Form::shared && form != Form::device) || !is_dtype(dtype) ||
+      rank > Dims::kMostDims)
     throw DecodeError("a tensor's header is none");
   std::int64_t sizes[Dims::kMostDims] = {};
   from.read(sizes, rank * sizeof(std::int64_t));
@@ -66,6 +71,13 @@ void decode_tensor(Reader& from, Tensor& tensor) {
     count = elements(shape, size_of(type));
   } catch (const WrongShape& wrong) {
     throw DecodeError(wrong.error().message);
+  }
+  if (form == Form::device) {
+    from.read(sizes, rank * sizeof(std::int64_t));
+    TensorLayout layout{type, shape, Dims{std::span<const std::int64_t>(sizes, rank)}};
+    Attachment& what = from.attachment(get<std::uint32_t>(from), Attachment::Kind::tensor);
+    tensor = static_cast<TensorAttachment&>(what).open(layout);
+    return;
   }
   if (form == Form::shared) {
     const TensorSharing* sharing = the_sharing.load(std::memory_order_acquire);

@@ -1,5 +1,6 @@
-// Tensors as arguments and results: written packed, in row-major order, whatever their strides were. Throws
-// WrongDevice for a tensor that is not the CPU's; a message that lies ends in DecodeError.
+// Tensors as arguments and results. Those of the CPU are written packed, in row-major order, whatever their
+// strides were. Those of a GPU are attached (core/tensor/tensor_attachment.h) and keep their strides. A
+// message that lies ends in DecodeError; see there what else reading a GPU's tensor throws.
 #pragma once
 
 #include "core/codec/archive.h"

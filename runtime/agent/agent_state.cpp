@@ -210,6 +210,9 @@ WorkerProcess& AgentState::worker_for(wire::Placement::Reader placement, Job& jo
   worker->limit = LineLimit(options_.lines_per_second);
   if (!light) {
     for (auto slot : placement.getGpus()) worker->gpus.push_back(slot);
+    for (auto amount : spec.getOptions().getResources()) {
+      if (amount.getName() == "gpu") worker->gpu_units = std::min(amount.getUnits(), Resources::kOne);
+    }
   }
   return *worker;
 }
@@ -248,6 +251,7 @@ WorkerStart AgentState::parameters_of(const WorkerProcess& worker) const {
   if (options_.resources.units("gpu") > 0) {
     start.set_devices = true;
     start.devices = devices_of(worker.gpus, std::getenv("CUDA_VISIBLE_DEVICES"));
+    start.gpu_units = worker.gpu_units;
   }
   return start;
 }

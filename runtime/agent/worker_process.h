@@ -41,6 +41,7 @@ class WorkerProcess : public std::enable_shared_from_this<WorkerProcess> {
   const bool light;
   const std::string label;  // for people and the log: "12 Trainer"
   std::vector<unsigned> gpus;
+  std::int64_t gpu_units = 0;  // its share of each
   LineLimit limit{200};
   struct Hosted {
     std::uint32_t incarnation = 0;

@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "core/base/throws_error.h"
 #include "core/os/futex.h"
 #include "runtime/call/route.h"
 #include "runtime/lane/lane.h"
@@ -73,7 +74,7 @@ void CallState::finish_from(Reader& reply) {
   try {
     decode_value(reply);
   } catch (const std::exception& e) {
-    fail(Error(ErrorKind::internal, std::string("the reply could not be decoded: ") + e.what()));
+    fail(codec_error(e, ErrorKind::internal, "the reply could not be decoded"));
     return;
   }
   finish_value();

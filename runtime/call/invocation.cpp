@@ -1,5 +1,6 @@
 #include "runtime/call/invocation.h"
 
+#include "core/base/throws_error.h"
 #include "runtime/call/actor_cell.h"
 #include "runtime/call/peer.h"
 #include "runtime/call/route.h"
@@ -62,7 +63,7 @@ void Invocation::reply() {
         peer->reply(*this, scratch);
       } catch (const std::exception& e) {
         peer->reply(*this, FrameKind::failure,
-                    Error(ErrorKind::internal, std::string("the result could not be encoded: ") + e.what()));
+                    codec_error(e, ErrorKind::internal, "the result could not be encoded"));
       }
       scratch.trim();
     }

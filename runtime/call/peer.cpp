@@ -3,15 +3,18 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <mutex>
 
 #include "core/base/clock.h"
 #include "core/base/fault_point.h"
 #include "core/base/log.h"
+#include "core/base/throws_error.h"
 #include "runtime/call/actor_cell.h"
 #include "runtime/call/call_state.h"
 #include "runtime/call/invocation.h"
 #include "runtime/call/link_lender.h"
 #include "runtime/call/route.h"
+#include "runtime/device/devices.h"
 #include "runtime/lane/lane.h"
 #include "runtime/objects/travel.h"
 
@@ -28,6 +31,18 @@ std::span<const std::byte> bytes_of(const std::vector<std::uint64_t>& words) {
 constexpr std::size_t kInlineResult = 64 << 10;
 
 constexpr std::uint32_t slot_of(std::uint64_t id) { return static_cast<std::uint32_t>(id); }
+
+// Whether tensors of a GPU are shared or copied should not depend on who was quicker: a process that uses
+// GPUs waits for its store. Where there is none, it asks again after a while.
+void attach_for_devices() {
+  constexpr std::int64_t kAgainNs = 5'000'000'000;
+  static std::mutex mutex;  // guards `next`; those who come meanwhile wait for the outcome too
+  static std::int64_t next = 0;
+  std::lock_guard lock(mutex);
+  if (ObjectClient::get().node() || steady_ns() < next) return;
+  (void)ObjectClient::get().attach();
+  next = steady_ns() + kAgainNs;
+}
 
 }  // namespace
 
@@ -113,6 +128,10 @@ bool Peer::call(Route& route, const CallRequest& request, std::span<const std::b
                 const Attachments* attachments) {
   CallHeader header;
   header.shares = shares();
+  if (!header.shares && cheap_ && Devices::wanted()) [[unlikely]] {
+    attach_for_devices();
+    header.shares = shares();
+  }
   if (number != nullptr) header.number = *number;
   header.actor = route.actor;
   header.incarnation = route.incarnation;
@@ -142,7 +161,12 @@ bool Peer::call(Route& route, const CallRequest& request, std::span<const std::b
   std::vector<std::byte> with_refs;
   if (attachments != nullptr) {
     header.extras.refs = true;
-    with_refs = with_travellers(args, *attachments, channel(), lent_);
+    auto packed = with_travellers(args, *attachments, channel(), header.shares, lent_);
+    if (!packed) {
+      if (state != nullptr) state->fail(packed.error());
+      return true;
+    }
+    with_refs = std::move(*packed);
     args = with_refs;
   }
   note_size(args.size());
@@ -245,8 +269,8 @@ void Peer::on_reply(const FrameView& view) {
       Reader reader(view.bytes, attachments_.get());
       state->take_item(reader);
     } catch (const std::exception& e) {
-      lane_.routes().abandon(*state, Error(ErrorKind::internal,
-                                           std::string("a stream's item could not be decoded: ") + e.what()));
+      lane_.routes().abandon(*state,
+                             codec_error(e, ErrorKind::internal, "a stream's item could not be decoded"));
     }
     return;
   }
@@ -324,8 +348,8 @@ void Peer::on_call(const FrameView& view) {
     Reader reader(view.bytes, attachments_.get());
     call = methods[view.call.method].decode(reader);
   } catch (const std::exception& e) {
-    refuse(FrameKind::failure, Error(ErrorKind::invalid_argument,
-                                     std::string("the arguments could not be decoded: ") + e.what()));
+    refuse(FrameKind::failure,
+           codec_error(e, ErrorKind::invalid_argument, "the arguments could not be decoded"));
     return;
   }
   call->one_way = view.call.one_way;
@@ -456,7 +480,9 @@ void Peer::write_value(FrameKind kind, Invocation& call, std::span<const std::by
   }
   if (attachments) {
     extras.refs = true;
-    with_refs = with_travellers(bytes, *attachments, channel(), lent_);
+    auto packed = with_travellers(bytes, *attachments, channel(), call.shares, lent_);
+    if (!packed) return not_sent(kind, call, packed.error());
+    with_refs = std::move(*packed);
     bytes = with_refs;
   }
   std::size_t size = bytes_size(bytes.size());
@@ -473,9 +499,13 @@ void Peer::write_value(FrameKind kind, Invocation& call, std::span<const std::by
     return;
   }
   if (extras.refs) take_back(bytes, lent_);
+  not_sent(kind, call, error);
+}
+
+void Peer::not_sent(FrameKind kind, Invocation& call, const Error& why) {
   // A generator stops at its next step; it is still on the stack here.
   if (kind == FrameKind::item) call.cancelled = true;
-  send(failure_frame(FrameKind::failure, call.id, error));
+  send(failure_frame(FrameKind::failure, call.id, why));
 }
 
 void Peer::reply(Invocation& call, FrameKind kind, const Error& error) {

@@ -99,6 +99,7 @@ class Peer final : private Link::Sink {
   bool take_references(FrameView& view);
   void write_value(FrameKind kind, Invocation& call, std::span<const std::byte> bytes,
                    std::unique_ptr<Attachments> attachments, const char* what);
+  void not_sent(FrameKind kind, Invocation& call, const Error& why);
   std::uint64_t channel();
   void note_size(std::size_t bytes) const;
   std::byte* begin(std::size_t size, const char* what, Error* error);

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "core/base/throws_error.h"
 #include "runtime/call/actor_cell.h"
 #include "runtime/call/class_table.h"
 #include "runtime/call/invocation.h"
@@ -172,8 +173,9 @@ bool RouteTable::send(Route& route, QueuedCall& call) {
   if (route.durable && call.attachments) {
     // Its journal keeps arguments longer than any object lives.
     if (call.state)
-      call.state->fail(
-          Error(ErrorKind::invalid_argument, "calls to a durable actor cannot carry references to objects"));
+      call.state->fail(Error(
+          ErrorKind::invalid_argument,
+          "calls to a durable actor cannot carry references to objects, nor tensors of a GPU (to_cpu)"));
     return true;
   }
   CallNumber number;
@@ -191,8 +193,7 @@ bool RouteTable::send(Route& route, QueuedCall& call) {
     Reader reader(call.args, call.attachments.get());
     invocation = route.local_table->methods[call.request.method].decode(reader);
   } catch (const std::exception& e) {
-    if (call.state)
-      call.state->fail(Error(ErrorKind::internal, std::string("arguments do not decode: ") + e.what()));
+    if (call.state) call.state->fail(codec_error(e, ErrorKind::internal, "arguments do not decode"));
     return true;
   }
   auto once = route.durable ? std::make_unique<OnceCall>(number, call.args) : nullptr;

@@ -79,7 +79,8 @@ RememberedPtr DurableActor::outcome_of(Invocation& call) {
   scratch.clear();
   try {
     call.encode_result(scratch);
-    if (scratch.has_attachments()) throw DecodeError("results of durable actors cannot refer to objects");
+    if (scratch.has_attachments())
+      throw DecodeError("results of durable actors cannot refer to objects or tensors of a GPU (to_cpu)");
     out->value.assign(scratch.bytes().begin(), scratch.bytes().end());
   } catch (const std::exception& e) {
     out->error = std::make_unique<const Error>(ErrorKind::internal,

@@ -94,9 +94,9 @@ bool ObjectHandle::try_retain() {
   return count > 0;
 }
 
-bool ObjectHandle::known_lost() const {
+std::shared_ptr<const Error> ObjectHandle::lost() const {
   std::lock_guard lock(mutex_);
-  return lost_ != nullptr;
+  return lost_;
 }
 
 void ObjectHandle::release() {
@@ -105,9 +105,10 @@ void ObjectHandle::release() {
 
 void ObjectClient::retire(ObjectHandle& object) {
   std::shared_ptr<ObjectSession> session = object.session_;
-  if (object.kind_ != ObjectHandle::Kind::counted) {
-    if (object.kind_ == ObjectHandle::Kind::unsealed) push(*session, {Op::discard, {}, {}, object.slot_});
-    if (object.kind_ == ObjectHandle::Kind::borrowed) object.lender_->spent(object.slot_);
+  if (object.holding_ != ObjectHandle::Holding::counted) {
+    if (object.holding_ == ObjectHandle::Holding::unsealed)
+      push(*session, {Op::discard, {}, {}, object.slot_});
+    if (object.holding_ == ObjectHandle::Holding::borrowed) object.lender_->spent(object.slot_);
     delete &object;
     return;
   }
@@ -172,26 +173,49 @@ Ref<ObjectHandle> ObjectClient::Space::leave_unsealed(std::uint64_t size) {
   ObjectId id{session->cluster, session->node,
               object_number(session->process, session->objects.fetch_add(1, std::memory_order_relaxed) + 1)};
   auto* made = new ObjectHandle(session, id, blank_.slot, size);
-  made->kind_ = ObjectHandle::Kind::unsealed;
+  made->holding_ = ObjectHandle::Holding::unsealed;
   made->blank_ = blank_;
   return Ref<ObjectHandle>::adopt(made);
 }
 
-Ref<ObjectHandle> ObjectClient::Space::seal(std::uint64_t size) {
+Ref<ObjectHandle> ObjectClient::Space::seal(std::uint64_t size, std::shared_ptr<const void> keep) {
   auto made = leave_unsealed(size);
-  get().seal(*made);
+  get().seal(*made, std::move(keep));
   return made;
 }
 
-void ObjectClient::seal(ObjectHandle& object) {
-  object.session_->table->seal(object.slot_, object.id_, object.size_);
-  object.kind_ = ObjectHandle::Kind::counted;
+void ObjectClient::seal(ObjectHandle& object, std::shared_ptr<const void> keep) {
+  ObjectSession& session = *object.session_;
+  session.table->seal(object.slot_, object.id_, object.size_);
+  object.holding_ = ObjectHandle::Holding::counted;
   object.claimed_ = true;
   {
     std::lock_guard lock(mutex_);
     objects_[object.id_] = &object;
   }
-  push(*object.session_, {Op::created, object.id_, {}, object.slot_, object.size_});
+  Op op{keep ? Op::watched : Op::created, object.id_, {}, object.slot_, object.size_};
+  if (keep) {
+    // A session that is dead has let everything go, or will: it takes the mutex after it is marked.
+    std::lock_guard lock(session.mutex);
+    if (!session.dead) session.kept[object.id_] = std::move(keep);
+  }
+  push(session, op);
+}
+
+std::shared_ptr<const void> ObjectClient::kept(const ObjectId& id) const {
+  auto session = this->session();
+  if (!session || id.node != session->node || id.number >> kObjectCounterBits != session->process)
+    return nullptr;
+  std::lock_guard lock(session->mutex);
+  auto at = session->kept.find(id);
+  return at == session->kept.end() ? nullptr : at->second;
+}
+
+std::size_t ObjectClient::watched() const {
+  auto session = this->session();
+  if (!session) return 0;
+  std::lock_guard lock(session->mutex);
+  return session->kept.size();
 }
 
 ObjectClient::Space ObjectClient::try_reserve(std::uint64_t size) {
@@ -289,7 +313,7 @@ void ObjectClient::unpin(ObjectHandle& object) {
 std::uint64_t ObjectClient::open(Ref<ObjectHandle> object, std::int64_t patience_ms,
                                  Answer<ObjectBytes> answer) {
   std::uint64_t ticket = ++tickets_;
-  if (object->kind_ == ObjectHandle::Kind::borrowed) {
+  if (object->holding_ == ObjectHandle::Holding::borrowed) {
     answer(lender_gone(*object));
     return ticket;
   }
@@ -302,7 +326,7 @@ std::uint64_t ObjectClient::open(Ref<ObjectHandle> object, std::int64_t patience
 
 Result<ObjectBytes> ObjectClient::open_now(ObjectHandle& object, std::int64_t patience_ms) {
   if (auto bytes = pin(object)) return *bytes;
-  if (object.kind_ == ObjectHandle::Kind::borrowed) return lender_gone(object);
+  if (object.holding_ == ObjectHandle::Holding::borrowed) return lender_gone(object);
   auto answered = std::make_shared<std::promise<Result<ObjectBytes>>>();
   auto result = answered->get_future();
   open(Ref<ObjectHandle>::share(&object), patience_ms,
@@ -365,8 +389,8 @@ Ref<ObjectHandle> ObjectClient::receive(const Traveller& from) {
 ObjectClient::Space ObjectClient::lend(ObjectHandle& object, Traveller& out) {
   ObjectSession& session = *object.session_;
   session.table->seal(object.slot_, object.id_, object.size_);
-  object.kind_ = ObjectHandle::Kind::lent;
-  out = {object.id_, {}, object.slot_, object.size_, true};
+  object.holding_ = ObjectHandle::Holding::lent;
+  out = {object.id_, {}, object.slot_, object.size_};
   Space space;
   space.session_ = object.session_;
   space.blank_ = object.blank_;
@@ -377,7 +401,7 @@ Ref<ObjectHandle> ObjectClient::borrow(const Traveller& from, std::shared_ptr<Le
   Result<void> there = attach();
   auto session = this->session();
   auto* made = new ObjectHandle(session, from.id, from.slot, from.size);
-  made->kind_ = ObjectHandle::Kind::borrowed;
+  made->holding_ = ObjectHandle::Holding::borrowed;
   made->lender_ = std::move(lender);
   if (!session) made->lost_ = std::make_shared<const Error>(there ? no_session(nullptr) : there.error());
   return Ref<ObjectHandle>::adopt(made);

@@ -39,9 +39,10 @@ class ObjectHandle final : public Attachment {
  public:
   const ObjectId& id() const { return id_; }
   std::uint64_t size() const { return size_; }
-  bool known_lost() const;
+  std::shared_ptr<const Error> lost() const;  // why it cannot be read any more; null: it can
+  Kind kind() const override { return Kind::object; }
   // Written, and nobody knows of it yet: it is sealed when it is sent.
-  bool unsealed() const { return kind_ == Kind::unsealed; }
+  bool unsealed() const { return holding_ == Holding::unsealed; }
   void retain() override { count_.fetch_add(1, std::memory_order_relaxed); }
   void release() override;
 
@@ -53,12 +54,12 @@ class ObjectHandle final : public Attachment {
   bool try_retain();
   // Whose the memory is: the store's, which counts references; a blank of this process; lent by it; borrowed
   // from another (lending.h).
-  enum class Kind : std::uint8_t { counted, unsealed, lent, borrowed };
+  enum class Holding : std::uint8_t { counted, unsealed, lent, borrowed };
 
   std::atomic<std::uint32_t> count_{1};
-  Kind kind_ = Kind::counted;       // changes while the sender's lane is its only holder
-  std::shared_ptr<Lender> lender_;  // borrowed: who gets it back
-  StoreCore::Blank blank_;          // unsealed
+  Holding holding_ = Holding::counted;  // changes while the sender's lane is its only holder
+  std::shared_ptr<Lender> lender_;      // borrowed: who gets it back
+  StoreCore::Blank blank_;              // unsealed
   const ObjectId id_;
   const std::uint64_t size_;
   std::shared_ptr<ObjectSession> session_;
@@ -112,8 +113,10 @@ class ObjectClient {
     std::byte* bytes() const;
     // Copies `from` to `at`, making memory that is new ready piece by piece.
     void write(std::uint64_t at, std::span<const std::byte> from);
-    Ref<ObjectHandle> seal(std::uint64_t size);
-    // The same, for a message: sealed when that is sent.
+    // With `keep`, the object is watched: `keep` is dropped, on the control thread, when no process holds the
+    // object any more, or when the store has ended.
+    Ref<ObjectHandle> seal(std::uint64_t size, std::shared_ptr<const void> keep = nullptr);
+    // For a message: sealed when that is sent.
     Ref<ObjectHandle> leave_unsealed(std::uint64_t size);
 
    private:
@@ -136,6 +139,9 @@ class ObjectClient {
                                std::int64_t patience_ms);  // waits; not on the control thread
   // The same bytes, to be written by the only reader there is: of an object made for one message.
   std::byte* writable(const ObjectHandle& object, const ObjectBytes& bytes);
+  // What seal() keeps for an object that this process watches; null: it does not, or it is gone.
+  std::shared_ptr<const void> kept(const ObjectId& id) const;
+  std::size_t watched() const;  // objects; for tests
   // The answer may still come.
   void give_up(std::uint64_t ticket);
 
@@ -145,7 +151,6 @@ class ObjectClient {
     Transit transit;
     std::uint32_t slot = 0;
     std::uint64_t size = 0;
-    bool lent = false;  // and not counted (lending.h); no transit
   };
   std::uint64_t new_channel() { return channels_.fetch_add(1, std::memory_order_relaxed) + 1; }
   Traveller send(ObjectHandle& object, std::uint64_t channel);  // seals it if need be
@@ -168,7 +173,7 @@ class ObjectClient {
   friend struct ObjectSession;
   class Told;
   struct Op {
-    enum What : std::uint8_t { created, drop, sent, claim, expire, discard } what;
+    enum What : std::uint8_t { created, watched, drop, sent, claim, expire, discard } what;
     ObjectId id;
     Transit transit;
     std::uint32_t slot = 0;
@@ -179,7 +184,7 @@ class ObjectClient {
   std::shared_ptr<ObjectSession> session() const;
   void push(ObjectSession& session, Op op);
   void retire(ObjectHandle& object);
-  void seal(ObjectHandle& unsealed);
+  void seal(ObjectHandle& unsealed, std::shared_ptr<const void> keep = nullptr);
   void refill(const std::shared_ptr<ObjectSession>& session, std::uint64_t size, std::uint32_t count);
   std::optional<ObjectBytes> pin(ObjectHandle& object);
   ObjectBytes pinned(ObjectHandle& object);
@@ -191,6 +196,7 @@ class ObjectClient {
   void ended(const std::shared_ptr<ObjectSession>& session);
   void flush(ObjectSession& session);
   void lost(ObjectSession& session, const ObjectId& id, const Error& why);
+  void gone(ObjectSession& session, const std::vector<ObjectId>& ids);
   void give_back(ObjectSession& session, bool wanted = false);  // wanted: the store asked
   kj::Promise<void> watch_idle(std::weak_ptr<ObjectSession> session);
   void ask_for_space(std::shared_ptr<ObjectSession> session, std::uint64_t ticket, std::uint64_t size,

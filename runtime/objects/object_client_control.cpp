@@ -28,6 +28,12 @@ class ObjectClient::Told final : public wire::ObjectClient::Server {
     for (auto id : context.getParams().getIds()) client_.lost(*session, read_id(id), why);
     return kj::READY_NOW;
   }
+  kj::Promise<void> gone(GoneContext context) override {
+    std::vector<ObjectId> ids;
+    for (auto id : context.getParams().getIds()) ids.push_back(read_id(id));
+    if (auto session = session_.lock()) client_.gone(*session, ids);
+    return kj::READY_NOW;
+  }
   kj::Promise<void> giveBack(GiveBackContext) override {
     if (auto session = session_.lock()) client_.give_back(*session, true);
     return kj::READY_NOW;
@@ -169,6 +175,11 @@ void ObjectClient::ended(const std::shared_ptr<ObjectSession>& session) {
     std::lock_guard lock(object->mutex_);
     object->lost_ = why;
   }
+  std::unordered_map<ObjectId, std::shared_ptr<const void>> kept;
+  {
+    std::lock_guard lock(session->mutex);
+    kept.swap(session->kept);
+  }
   // A turn later: this may run on behalf of that connection.
   auto drop =
       kj::evalLast([store = kj::mv(session->store), connection = kj::mv(session->connection)]() mutable {
@@ -200,10 +211,12 @@ void ObjectClient::flush(ObjectSession& session) {
         auto to = list[i];
         if (op.id) write_id(to.initId(), op.id);
         switch (op.what) {
-          case Op::created: {
+          case Op::created:
+          case Op::watched: {
             auto created = to.initCreated();
             created.setSlot(op.slot);
             created.setSize(op.size);
+            created.setWatched(op.what == Op::watched);
             break;
           }
           case Op::drop:
@@ -242,6 +255,17 @@ void ObjectClient::lost(ObjectSession& session, const ObjectId& id, const Error&
   }
   std::lock_guard lock(object->mutex_);
   object->lost_ = std::make_shared<const Error>(why);
+}
+
+void ObjectClient::gone(ObjectSession& session, const std::vector<ObjectId>& ids) {
+  std::vector<std::shared_ptr<const void>> over;  // dropped without the lock
+  std::lock_guard lock(session.mutex);
+  for (const ObjectId& id : ids) {
+    auto at = session.kept.find(id);
+    if (at == session.kept.end()) continue;
+    over.push_back(std::move(at->second));
+    session.kept.erase(at);
+  }
 }
 
 void ObjectClient::give_back(ObjectSession& session, bool wanted) {

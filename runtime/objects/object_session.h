@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <unordered_map>
 #include <vector>
 
 #include "core/control/rpc.h"
@@ -37,9 +38,10 @@ struct ObjectSession : std::enable_shared_from_this<ObjectSession> {
   bool posted = false;
   std::map<std::uint64_t, std::vector<StoreCore::Blank>> blanks;  // by size
   std::set<std::uint64_t> refilling;
-  bool used = false;     // a blank was taken since the last look
-  bool watched = false;  // somebody looks whether they are idle
-  bool wanted = false;   // the store is short of memory: what comes back is not kept
+  std::unordered_map<ObjectId, std::shared_ptr<const void>> kept;  // for objects that are watched
+  bool used = false;                                               // a blank was taken since the last look
+  bool watched = false;                                            // somebody looks whether they are idle
+  bool wanted = false;  // the store is short of memory: what comes back is not kept
 
   // The control thread's; dropped there when the session ends.
   kj::Maybe<wire::ObjectStore::Client> store;

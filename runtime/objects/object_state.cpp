@@ -235,7 +235,26 @@ void ObjectState::end_process(StoreCore::Process process) {
 // ---- what is to be done ----
 
 void ObjectState::perform(StoreCore::Actions actions) {
-  for (auto& action : actions) perform_one(action);
+  std::map<StoreCore::Process, std::vector<ObjectId>> gone;
+  for (auto& action : actions) {
+    if (auto* one = std::get_if<StoreCore::Gone>(&action))
+      gone[one->process].push_back(one->id);
+    else
+      perform_one(action);
+  }
+  for (auto& [process, ids] : gone) tell_gone(process, ids);
+}
+
+void ObjectState::tell_gone(StoreCore::Process process, const std::vector<ObjectId>& ids) {
+  Client* to = client(process);
+  if (to == nullptr) return;
+  KJ_IF_MAYBE (told, to->told) {
+    auto call = told->goneRequest();
+    auto list = call.initIds(static_cast<unsigned>(ids.size()));
+    for (unsigned i = 0; i < list.size(); ++i) write_id(list[i], ids[i]);
+    loop_.spawn("telling of objects that are gone",
+                call.send().ignoreResult().catch_([](kj::Exception&&) {}));
+  }
 }
 
 void ObjectState::perform_one(StoreCore::Action& action) {

@@ -97,6 +97,7 @@ class ObjectState final : public ObjectHost, public std::enable_shared_from_this
   void end_process(StoreCore::Process process);
   void perform(StoreCore::Actions actions);
   void perform_one(StoreCore::Action& action);
+  void tell_gone(StoreCore::Process process, const std::vector<ObjectId>& ids);
   kj::Promise<void> tick();
   void reset();
   Place place_at(std::uint64_t offset, std::uint64_t size);

@@ -54,7 +54,8 @@ kj::Promise<void> ProcessServant::update(UpdateContext context) {
       ObjectId id = read_id(op.getId());
       switch (op.which()) {
         case wire::ObjectOp::CREATED:
-          core.created(process_, id, op.getCreated().getSlot(), op.getCreated().getSize(), now, out);
+          core.created(process_, id, op.getCreated().getSlot(), op.getCreated().getSize(),
+                       op.getCreated().getWatched(), now, out);
           break;
         case wire::ObjectOp::DROP:
           core.drop(process_, id, now, out);

@@ -23,6 +23,11 @@ Error StoreCore::unknown(const ObjectId& id) const {
                "object " + to_string(id) + " is gone: nobody held it any more, or its node was lost");
 }
 
+Error StoreCore::orphaned(const ObjectId& id) const {
+  return Error(ErrorKind::object_lost, "the memory that object " + to_string(id) +
+                                           " stands for is lost: the process that it belonged to has ended");
+}
+
 // ---- what is said too early ----
 
 bool StoreCore::may_come(const ObjectId& id) const {
@@ -112,6 +117,15 @@ void StoreCore::bury(Process process, Now now, Actions& out) {
        t != transits_.end() && t->first.node == node_ && t->first.process == process; ++t)
     leases_.emplace_back(now + kTransitLease, t->first);
   early_.erase(early_.lower_bound(from), early_.lower_bound({node_, process + 1, 0, 0}));
+  for (const ObjectId& id : gone.watches) {
+    Object* object = find(id);
+    if (object == nullptr) continue;
+    object->watcher = 0;
+    object->orphan = true;
+    for (const auto& [holder, count] : object->holds) {
+      if (holder != process) out.push_back(Lost{holder, id, orphaned(id)});
+    }
+  }
   for (auto& [id, count] : gone.holds) {
     Object* object = find(id);
     if (object == nullptr) continue;
@@ -139,8 +153,8 @@ std::vector<StoreCore::Blank> StoreCore::lease(Process process, std::uint64_t si
   return out;
 }
 
-void StoreCore::created(Process process, const ObjectId& id, std::uint32_t slot, std::uint64_t size, Now now,
-                        Actions& out) {
+void StoreCore::created(Process process, const ObjectId& id, std::uint32_t slot, std::uint64_t size,
+                        bool watched, Now now, Actions& out) {
   auto who = processes_.find(process);
   auto blank = blanks_.find(slot);
   // A process of ours says nothing of the kind; another is not listened to.
@@ -157,6 +171,10 @@ void StoreCore::created(Process process, const ObjectId& id, std::uint32_t slot,
   object.size = size;
   object.born = now;
   object.pid = who->second.pid;
+  if (watched) {
+    object.watcher = process;
+    who->second.watches.insert(id);
+  }
   blank_bytes_ -= blank->second.size;
   blanks_.erase(blank);
   who->second.blanks.erase(slot);
@@ -393,6 +411,11 @@ std::string StoreCore::check() const {
       auto at = processes_.find(process);
       if (at == processes_.end() || at->second.holds.count(id) == 0 || at->second.holds.at(id) != count)
         return name + "process " + std::to_string(process) + " holds it another number of times";
+    }
+    if (object.watcher != 0) {
+      auto at = processes_.find(object.watcher);
+      if (at == processes_.end() || at->second.watches.count(id) == 0)
+        return name + "its watcher does not know";
     }
   }
   for (const auto& [slot, blank] : blanks_) bytes += blank.size, ++slots;

@@ -13,6 +13,10 @@
 // A transit whose message will not arrive is dropped after kTransitLease. What a dead process held goes after
 // kDeathGrace, so that what it had passed on just before can be claimed.
 //
+// A watched object stands for memory of its creator, a GPU's tensor. The creator may drop its hold and is
+// told, once, when nobody has one any more. When the creator is dead, those who hold it are told that it is
+// lost.
+//
 // Pure: each member takes what happened and the time in milliseconds, and adds what is to be done to `out`;
 // the shared table is reached through SlotTable. Owner: ObjectService. Thread: one. Errors are answers:
 // Failed, Lost. Bounded by slots (objects in memory), kMostWaiting (processes that wait for room), the disk's
@@ -86,6 +90,10 @@ class StoreCore {
     ObjectId id;
     Error why;
   };  // its holds have ended
+  struct Gone {
+    Process process;
+    ObjectId id;
+  };  // it was watched by that process
   struct GiveBack {
     Process process;
   };  // its blanks
@@ -124,8 +132,8 @@ class StoreCore {
     ObjectId id;
     Error why;
   };  // a reserve()
-  using Action = std::variant<Made, Found, Failed, Lost, GiveBack, Spill, Restore, RemoveFile, Borrow, Return,
-                              Claimed, Pull, StopPull, Reserved, Refused>;
+  using Action = std::variant<Made, Found, Failed, Lost, Gone, GiveBack, Spill, Restore, RemoveFile, Borrow,
+                              Return, Claimed, Pull, StopPull, Reserved, Refused>;
   using Actions = std::vector<Action>;
 
   StoreCore(Limits limits, SlotTable& table);
@@ -141,8 +149,8 @@ class StoreCore {
   void create(Process process, Ticket ticket, std::uint64_t size, Now until, Now now, Actions& out);
   void get(Process process, Ticket ticket, const ObjectId& id, Now until, Now now, Actions& out);
   void cancel(Process process, Ticket ticket, Now now, Actions& out);
-  void created(Process process, const ObjectId& id, std::uint32_t slot, std::uint64_t size, Now now,
-               Actions& out);
+  void created(Process process, const ObjectId& id, std::uint32_t slot, std::uint64_t size, bool watched,
+               Now now, Actions& out);
   void discard(Process process, std::uint32_t slot, Now now, Actions& out);
   void drop(Process process, const ObjectId& id, Now now, Actions& out);
   void sent(Process process, const ObjectId& id, Transit transit, Now now, Actions& out);
@@ -213,6 +221,8 @@ class StoreCore {
     bool in_memory = false;  // it has a slot and an extent
     bool queued = false;     // waits for room
     bool borrowing = false;  // the home has not answered yet
+    bool orphan = false;     // watched, and its creator is dead
+    Process watcher = 0;     // who is told when it goes; 0: nobody
     std::uint32_t slot = 0;
     std::uint64_t offset = 0, extent = 0, size = 0, use = 0;
     std::vector<std::pair<Process, std::uint32_t>> holds;
@@ -230,6 +240,7 @@ class StoreCore {
     bool asked = false;  // to give back
     std::set<std::uint32_t> blanks;
     std::unordered_map<ObjectId, std::uint32_t> holds;
+    std::set<ObjectId> watches;
   };
   struct Taken {  // a blank
     Process process;
@@ -286,6 +297,7 @@ class StoreCore {
   bool make_room(std::uint64_t size, Now now, Actions& out);  // false: the disk has none for what could go
   Error full(std::uint64_t size, const std::string& why) const;
   Error unknown(const ObjectId& id) const;
+  Error orphaned(const ObjectId& id) const;
   void bury(Process process, Now now, Actions& out);
 
   Limits limits_;

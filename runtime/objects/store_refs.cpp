@@ -84,6 +84,7 @@ void StoreCore::claim(Process process, const ObjectId& id, const Transit& transi
     return;
   }
   hold(process, *object);
+  if (object->orphan) out.push_back(Lost{process, id, orphaned(id)});
   if (ours)
     consume(transit, now, out);
   else if (object->borrowing)
@@ -149,6 +150,10 @@ void StoreCore::forget(Object& object, Actions& out) {
     std::erase_if(waiters_, [&](const Waiter& w) { return w.want != Want::create && w.id == id; });
   leave_memory(object);
   if (!mine(id)) out.push_back(Return{id});
+  if (object.watcher != 0) {
+    processes_.at(object.watcher).watches.erase(id);
+    out.push_back(Gone{object.watcher, id});
+  }
   objects_.erase(id);
 }
 

@@ -14,6 +14,7 @@
 #include "core/config/host_id.h"
 #include "core/control/kj_error.h"
 #include "core/control/loop.h"
+#include "runtime/device/devices.h"
 #include "runtime/objects/shared_tensors.h"
 #include "runtime/process/driver_session.h"
 #include "runtime/process/fingerprint.h"
@@ -195,6 +196,8 @@ void Process::run_worker(const WorkerStart& start, const ProcessOptions& options
   i.node_name = start.node_name;
   i.tcp_host = start.tcp_host.empty() ? "127.0.0.1" : start.tcp_host;
   log_to("worker " + std::to_string(start.process));
+  if (start.set_devices)
+    Devices::set_share(static_cast<double>(start.gpu_units) / static_cast<double>(Resources::kOne));
   new Process(std::move(impl));  // to the end of the program
   auto& lanes = i.participant.lanes();
   int count = std::max(1, std::min(start.lanes, 64));

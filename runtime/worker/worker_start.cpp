@@ -12,7 +12,7 @@
 namespace troupe {
 namespace {
 
-constexpr std::string_view kVersion = "2";
+constexpr std::string_view kVersion = "3";
 
 void put(std::string& out, std::string_view field) {
   out += std::to_string(field.size());
@@ -68,7 +68,7 @@ std::string WorkerStart::encode() const {
   put(out, node_name), put(out, host_id);
   put(out, channel_fd), put(out, isolation), put(out, lanes);
   put(out, journals), put(out, socket_dir), put(out, tcp_host), put(out, token_hex);
-  put(out, set_devices ? 1 : 0), put(out, devices);
+  put(out, set_devices ? 1 : 0), put(out, devices), put(out, gpu_units);
   return out;
 }
 
@@ -83,7 +83,7 @@ Result<WorkerStart> WorkerStart::decode(std::string_view text) {
   fields.get(out.node_name), fields.get(out.host_id);
   fields.get(out.channel_fd), fields.get(out.isolation), fields.get(out.lanes);
   fields.get(out.journals), fields.get(out.socket_dir), fields.get(out.tcp_host), fields.get(out.token_hex);
-  fields.get(set_devices), fields.get(out.devices);
+  fields.get(set_devices), fields.get(out.devices), fields.get(out.gpu_units);
   if (!fields.good || !fields.rest.empty()) {
     return Error(ErrorKind::invalid_argument, "the worker's parameters are damaged");
   }

@@ -29,6 +29,7 @@ struct WorkerStart {
   std::string token_hex;     // of the cluster
   bool set_devices = false;  // CUDA_VISIBLE_DEVICES is set to `devices`, else left as it is
   std::string devices;
+  std::int64_t gpu_units = 0;  // of each GPU it sees, its share: Resources::kOne is all of it
 
   std::string encode() const;  // text without NUL
   static Result<WorkerStart> decode(std::string_view text);

@@ -9,7 +9,8 @@
 #include <thread>
 
 #include "core/base/clock.h"
-#include "runtime/group/cuda/cuda_library.h"
+#include "runtime/device/cuda/cuda_library.h"
+#include "runtime/group/cuda/nccl_library.h"
 #include "tests/unit/runtime/group/world.h"
 
 namespace troupe::test {
@@ -18,7 +19,7 @@ namespace {
 int gpus() {
   auto library = CudaLibrary::get();
   int count = 0;
-  if (!library || (*library)->device_count(&count) != cudaSuccess) return 0;
+  if (!library || !NcclLibrary::get() || (*library)->device_count(&count) != cudaSuccess) return 0;
   return count;
 }
 

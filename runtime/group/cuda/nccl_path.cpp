@@ -12,7 +12,8 @@
 #include <utility>
 
 #include "core/base/clock.h"
-#include "runtime/group/cuda/cuda_library.h"
+#include "runtime/device/cuda/cuda_library.h"
+#include "runtime/group/cuda/nccl_library.h"
 #include "runtime/group/ring.h"
 
 namespace troupe {
@@ -52,13 +53,13 @@ ncclRedOp_t op_of(ReduceOp op) {
 
 class NcclPath final : public DataPath {
  public:
-  NcclPath(const CudaLibrary& library, int rank, int size, Device device, Mesh& mesh)
-      : library_(library), rank_(rank), size_(size), device_(device), mesh_(mesh) {}
+  NcclPath(const CudaLibrary& library, const NcclLibrary& nccl, int rank, int size, Device device, Mesh& mesh)
+      : library_(library), nccl_(nccl), rank_(rank), size_(size), device_(device), mesh_(mesh) {}
 
   ~NcclPath() override {
     library_.set_device(device_.index);
     // A communicator with work under way cannot be destroyed without waiting for it.
-    if (communicator_ != nullptr) library_.abort(communicator_);
+    if (communicator_ != nullptr) nccl_.abort(communicator_);
     if (stream_ != nullptr) library_.stream_destroy(stream_);
   }
 
@@ -70,7 +71,7 @@ class NcclPath final : public DataPath {
       return failure_;
     if (rank_ != 0) return std::string();
     ncclUniqueId id;
-    if (!nccl(library_.unique_id(&id), "ncclGetUniqueId")) return failure_;
+    if (!nccl(nccl_.unique_id(&id), "ncclGetUniqueId")) return failure_;
     return std::string(id.internal, sizeof id.internal);
   }
 
@@ -82,7 +83,7 @@ class NcclPath final : public DataPath {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     if (!cuda(library_.set_device(device_.index), "cudaSetDevice") ||
-        !nccl(library_.init_rank(&communicator_, size_, id, rank_, &config), "ncclCommInitRankConfig") ||
+        !nccl(nccl_.init_rank(&communicator_, size_, id, rank_, &config), "ncclCommInitRankConfig") ||
         !settled())
       return failure();
     return {};
@@ -135,7 +136,7 @@ class NcclPath final : public DataPath {
   }
   bool nccl(ncclResult_t result, const char* what) {
     if (result == ncclSuccess || result == ncclInProgress) return true;
-    return fail(std::string(what) + ": " + library_.nccl_error_text(result));
+    return fail(std::string(what) + ": " + nccl_.error_text(result));
   }
   bool fail(const std::string& what) {
     if (failure_.message.empty())
@@ -151,7 +152,7 @@ class NcclPath final : public DataPath {
       mesh_.abort(Error(ErrorKind::deadline_exceeded,
                         "the deadline of an operation passed on " + to_string(device_)));
     if (!mesh_.failed() && !aborted_.load(std::memory_order_acquire)) return true;
-    if (communicator_ != nullptr) library_.abort(std::exchange(communicator_, nullptr));
+    if (communicator_ != nullptr) nccl_.abort(std::exchange(communicator_, nullptr));
     return fail("aborted");
   }
 
@@ -168,7 +169,7 @@ class NcclPath final : public DataPath {
     return poll([&]() -> std::optional<bool> {
       ncclResult_t state = ncclSuccess;
       if (communicator_ == nullptr) return fail("the communicator of NCCL is gone");
-      if (!nccl(library_.async_error(communicator_, &state), "ncclCommGetAsyncError") || !nccl(state, "NCCL"))
+      if (!nccl(nccl_.async_error(communicator_, &state), "ncclCommGetAsyncError") || !nccl(state, "NCCL"))
         return false;
       if (state == ncclInProgress) return std::nullopt;
       return true;
@@ -180,7 +181,7 @@ class NcclPath final : public DataPath {
       if (state != cudaErrorNotReady) return cuda(state, "the GPU's work");
       ncclResult_t error = ncclSuccess;
       if (communicator_ != nullptr &&
-          !nccl(library_.async_error(communicator_, &error), "ncclCommGetAsyncError"))
+          !nccl(nccl_.async_error(communicator_, &error), "ncclCommGetAsyncError"))
         return false;
       if (!nccl(error, "NCCL")) return false;
       return std::nullopt;
@@ -233,41 +234,39 @@ class NcclPath final : public DataPath {
       case OpKind::split:
         return true;  // the check was one
       case OpKind::broadcast:
-        return nccl(
-            library_.broadcast(plan.in, plan.out, count * unit, ncclUint8, root, communicator_, stream_),
-            "ncclBroadcast");
+        return nccl(nccl_.broadcast(plan.in, plan.out, count * unit, ncclUint8, root, communicator_, stream_),
+                    "ncclBroadcast");
       case OpKind::all_reduce:
-        return nccl(library_.all_reduce(plan.in, plan.out, count, type, op, communicator_, stream_),
+        return nccl(nccl_.all_reduce(plan.in, plan.out, count, type, op, communicator_, stream_),
                     "ncclAllReduce");
       case OpKind::reduce:
-        return nccl(library_.reduce(plan.in, plan.out, count, type, op, root, communicator_, stream_),
+        return nccl(nccl_.reduce(plan.in, plan.out, count, type, op, root, communicator_, stream_),
                     "ncclReduce");
       case OpKind::send:
-        return nccl(library_.send(plan.in, in_count * unit, ncclUint8, root, communicator_, stream_),
+        return nccl(nccl_.send(plan.in, in_count * unit, ncclUint8, root, communicator_, stream_),
                     "ncclSend");
       case OpKind::recv:
-        return nccl(library_.recv(plan.out, out_count * unit, ncclUint8, root, communicator_, stream_),
+        return nccl(nccl_.recv(plan.out, out_count * unit, ncclUint8, root, communicator_, stream_),
                     "ncclRecv");
       case OpKind::reduce_scatter:
         if (even(plan.out_counts))
-          return nccl(library_.reduce_scatter(plan.in, plan.out, out_count, type, op, communicator_, stream_),
+          return nccl(nccl_.reduce_scatter(plan.in, plan.out, out_count, type, op, communicator_, stream_),
                       "ncclReduceScatter");
         return grouped(
             [&](int r, const auto& bounds) {
-              return nccl(library_.reduce(plan.in + bounds[r], plan.out, (bounds[r + 1] - bounds[r]) / unit,
-                                          type, op, r, communicator_, stream_),
+              return nccl(nccl_.reduce(plan.in + bounds[r], plan.out, (bounds[r + 1] - bounds[r]) / unit,
+                                       type, op, r, communicator_, stream_),
                           "ncclReduce");
             },
             bounds_of(plan.out_counts, unit));
       case OpKind::all_gather:
         if (even(plan.in_counts))
-          return nccl(
-              library_.all_gather(plan.in, plan.out, in_count * unit, ncclUint8, communicator_, stream_),
-              "ncclAllGather");
+          return nccl(nccl_.all_gather(plan.in, plan.out, in_count * unit, ncclUint8, communicator_, stream_),
+                      "ncclAllGather");
         return grouped(
             [&](int r, const auto& bounds) {
-              return nccl(library_.broadcast(plan.in, plan.out + bounds[r], bounds[r + 1] - bounds[r],
-                                             ncclUint8, r, communicator_, stream_),
+              return nccl(nccl_.broadcast(plan.in, plan.out + bounds[r], bounds[r + 1] - bounds[r], ncclUint8,
+                                          r, communicator_, stream_),
                           "ncclBroadcast");
             },
             bounds_of(plan.in_counts, unit));
@@ -304,10 +303,10 @@ class NcclPath final : public DataPath {
   // f for each rank, as one submission.
   template <class F>
   bool grouped(F f, const std::vector<std::size_t>& bounds) {
-    if (!nccl(library_.group_start(), "ncclGroupStart")) return false;
+    if (!nccl(nccl_.group_start(), "ncclGroupStart")) return false;
     bool good = true;
     for (int r = 0; good && r < size_; ++r) good = f(r, Bounds{bounds});
-    return nccl(library_.group_end(), "ncclGroupEnd") && good;
+    return nccl(nccl_.group_end(), "ncclGroupEnd") && good;
   }
   struct Bounds {
     const std::vector<std::size_t>& bounds;
@@ -317,16 +316,17 @@ class NcclPath final : public DataPath {
     }
   };
   bool give(const std::byte* from, std::size_t bytes, int to) {
-    return bytes == 0 || nccl(library_.send(from, bytes, ncclUint8, to, communicator_, stream_), "ncclSend");
+    return bytes == 0 || nccl(nccl_.send(from, bytes, ncclUint8, to, communicator_, stream_), "ncclSend");
   }
   bool take(std::byte* to, std::size_t bytes, int from) {
-    return bytes == 0 || nccl(library_.recv(to, bytes, ncclUint8, from, communicator_, stream_), "ncclRecv");
+    return bytes == 0 || nccl(nccl_.recv(to, bytes, ncclUint8, from, communicator_, stream_), "ncclRecv");
   }
   static bool even(const std::vector<std::int64_t>& counts) {
     return std::all_of(counts.begin(), counts.end(), [&](std::int64_t c) { return c == counts[0]; });
   }
 
   const CudaLibrary& library_;
+  const NcclLibrary& nccl_;
   const int rank_, size_;
   const Device device_;
   Mesh& mesh_;
@@ -341,6 +341,8 @@ class NcclPath final : public DataPath {
 Result<std::unique_ptr<DataPath>> make_nccl_path(int rank, int size, Device device, Mesh& mesh) {
   auto library = CudaLibrary::get();
   if (!library) return library.error();
+  auto nccl = NcclLibrary::get();
+  if (!nccl) return nccl.error();
   int count = 0;
   cudaError_t error = (*library)->device_count(&count);
   if (error != cudaSuccess || device.index < 0 || device.index >= count)
@@ -348,7 +350,7 @@ Result<std::unique_ptr<DataPath>> make_nccl_path(int rank, int size, Device devi
                  "rank " + std::to_string(rank) + " is to work on " + to_string(device) +
                      ", but this process sees " + std::to_string(count) + " GPUs" +
                      (error == cudaSuccess ? "" : std::string(" (") + (*library)->error_text(error) + ")"));
-  return std::unique_ptr<DataPath>(std::make_unique<NcclPath>(**library, rank, size, device, mesh));
+  return std::unique_ptr<DataPath>(std::make_unique<NcclPath>(**library, **nccl, rank, size, device, mesh));
 }
 
 }  // namespace troupe

@@ -4,6 +4,9 @@
 #include <troupe/errors.h>
 
 #include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <stdexcept>
 #include <string>
@@ -36,6 +39,19 @@ troupe::Error failure_of(F f) {
     return e.error();
   }
   throw Wrong("a failure was expected");
+}
+
+// A field of the first node's line of `troupe memory --json`.
+inline std::uint64_t memory_field(const std::string& field) {
+  auto command = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "troupe";
+  FILE* out = ::popen((command.string() + " memory --json").c_str(), "r");
+  std::string text;
+  char part[4096];
+  for (std::size_t n; (n = std::fread(part, 1, sizeof part, out)) > 0;) text.append(part, n);
+  ::pclose(out);
+  auto at = text.find("\"" + field + "\":");
+  check(at != text.npos, "troupe memory shows " + field + ": " + text);
+  return std::stoull(text.substr(at + field.size() + 3));
 }
 
 }  // namespace probe

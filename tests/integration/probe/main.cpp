@@ -14,6 +14,7 @@
 
 #include "actors.h"
 #include "check.h"
+#include "devices.h"
 #include "durable.h"
 #include "group.h"
 #include "objects.h"
@@ -462,10 +463,11 @@ void leave(std::unique_ptr<troupe::Runtime> runtime, const Start& start, int rou
 }  // namespace probe
 
 int main(int argc, char** argv) {
+  probe::install_fake_devices();  // workers too: they are this program
   probe::Start start = [=] {
-    return std::make_unique<troupe::Runtime>(
-        argc, argv,
-        troupe::classes<probe::Worker, probe::Thrower, probe::Ledger, probe::Member, probe::Keeper>);
+    return std::make_unique<troupe::Runtime>(argc, argv,
+                                             troupe::classes<probe::Worker, probe::Thrower, probe::Ledger,
+                                                             probe::Member, probe::Keeper, probe::Gpu>);
   };
   try {
     auto runtime = start();
@@ -474,6 +476,7 @@ int main(int argc, char** argv) {
     for (const auto& one : probe::store_cases()) cases.insert(one);
     for (const auto& one : probe::group_cases()) cases.insert(one);
     for (const auto& one : probe::object_cases()) cases.insert(one);
+    for (const auto& one : probe::device_cases()) cases.insert(one);
     cases["leave"] = [&] { probe::leave(std::move(runtime), start, argc > 2 ? std::atoi(argv[2]) : 20); };
     auto chosen = argc > 1 ? cases.find(argv[1]) : cases.end();
     if (chosen == cases.end()) {

@@ -96,19 +96,6 @@ int Keeper::descriptors() const { return count_descriptors("self"); }
 
 namespace {
 
-// A field of the first node's line of `troupe memory --json`.
-std::uint64_t memory_field(const std::string& field) {
-  auto command = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "troupe";
-  FILE* out = ::popen((command.string() + " memory --json").c_str(), "r");
-  std::string text;
-  char part[4096];
-  for (std::size_t n; (n = std::fread(part, 1, sizeof part, out)) > 0;) text.append(part, n);
-  ::pclose(out);
-  auto at = text.find("\"" + field + "\":");
-  check(at != text.npos, "troupe memory shows " + field + ": " + text);
-  return std::stoull(text.substr(at + field.size() + 3));
-}
-
 void nothing_is_left(std::uint64_t objects = 0) {
   eventually([&] { return memory_field("objects") == objects; },
              std::to_string(objects) + " objects; there are " + std::to_string(memory_field("objects")));

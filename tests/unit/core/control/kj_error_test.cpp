@@ -6,7 +6,7 @@
 namespace troupe {
 namespace {
 
-constexpr auto kLast = static_cast<unsigned>(ErrorKind::object_store_full);
+constexpr auto kLast = static_cast<unsigned>(kLastErrorKind);
 
 TEST(KjError, KindsSurviveAnException) {
   for (unsigned kind = 0; kind <= kLast; ++kind) {

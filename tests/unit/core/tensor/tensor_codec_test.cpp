@@ -45,11 +45,32 @@ TEST(TensorCodec, InsideOfAnAggregate) {
   EXPECT_FALSE(out.tensors[1].defined());
 }
 
-TEST(TensorCodec, ATensorOfAGpuIsRefused) {
-  int elsewhere = 0;
+TEST(TensorCodec, ATensorOfAGpuIsAttachedAndNotCopied) {
+  float elsewhere[6] = {};
+  auto owner = std::make_shared<int>(1);
+  Tensor tensor = Tensor::over(elsewhere, DType::f32, {3, 2}, {1, 3}, Device::cuda(1), owner);
   Writer to;
-  EXPECT_THROW(encode(to, Tensor::over(&elsewhere, DType::f32, {1}, {1}, Device::cuda(0), nullptr)),
-               WrongDevice);
+  encode(to, Batch{"b", {tensor, Tensor(), tensor.select(0, 1)}});
+  tensor.reset();
+  EXPECT_GT(owner.use_count(), 1) << "the message keeps its memory";
+  auto attachments = to.take_attachments();
+  ASSERT_TRUE(attachments);
+  Batch out;
+  {
+    Reader from(to.bytes(), attachments.get());
+    decode(from, out);
+    EXPECT_EQ(from.remaining(), 0u);
+  }
+  ASSERT_EQ(out.tensors.size(), 3u);
+  EXPECT_EQ(out.tensors[0].data(), elsewhere);
+  EXPECT_EQ(out.tensors[0].device(), Device::cuda(1));
+  EXPECT_EQ(out.tensors[0].strides(), (Dims{1, 3}));
+  EXPECT_EQ(out.tensors[2].data(), elsewhere + 1);
+  attachments.reset();
+  out = {};
+  EXPECT_EQ(owner.use_count(), 1);
+  Reader without(to.bytes());
+  EXPECT_THROW(decode(without, out), DecodeError);
 }
 
 TEST(TensorCodec, MessagesThatLie) {

@@ -23,7 +23,8 @@ std::string thrown(F f) {
   try {
     f();
   } catch (const E& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::invalid_argument);
+    bool device = std::is_same_v<E, WrongDevice>;
+    EXPECT_EQ(error.kind(), device ? ErrorKind::wrong_device : ErrorKind::invalid_argument);
     return error.error().message;
   } catch (const std::exception& other) {
     ADD_FAILURE() << "another exception: " << other.what();

@@ -32,6 +32,7 @@ WorkerStart full_start() {
   start.token_hex = std::string(64, 'a');
   start.set_devices = true;
   start.devices = "0,1";
+  start.gpu_units = 5'000;
   return start;
 }
 

@@ -52,7 +52,7 @@ class StoreCoreTest : public testing::Test {
     EXPECT_EQ(made.size(), 1u);
     if (made.empty()) return {};
     ObjectId id = next(process);
-    core.created(process, id, made[0].blank.slot, size, now, out);
+    core.created(process, id, made[0].blank.slot, size, false, now, out);
     return id;
   }
   Transit transit(StoreCore::Process process, std::uint64_t number) { return {{1}, process, 1, number}; }
@@ -97,7 +97,7 @@ TEST_F(StoreCoreTest, AReceiversWordsMayOvertakeTheCreators) {
   core.sent(b, id, transit(b, 5), now, out);
   core.drop(b, id, now, out);
   EXPECT_TRUE(take<StoreCore::Lost>().empty());
-  core.created(a, id, made[0].blank.slot, kMiB, now, out);
+  core.created(a, id, made[0].blank.slot, kMiB, false, now, out);
   EXPECT_EQ(take<StoreCore::Found>().size(), 1u);
   core.sent(a, id, transit(a, 1), now, out);
   core.drop(a, id, now, out);
@@ -216,7 +216,7 @@ TEST_F(StoreCoreTest, AFullDiskIsSaid) {
     for (auto& spill : take<StoreCore::Spill>()) core.spilled(spill.id, {}, now, out);
     auto made = take<StoreCore::Made>();
     ASSERT_EQ(made.size(), 1u) << i;
-    core.created(a, next(a), made[0].blank.slot, 4 * kMiB, now, out);
+    core.created(a, next(a), made[0].blank.slot, 4 * kMiB, false, now, out);
   }
   core.create(a, 99, 4 * kMiB, now + 60'000, now, out);
   EXPECT_TRUE(take<StoreCore::Spill>().empty());
@@ -319,6 +319,99 @@ TEST_F(StoreCoreTest, AnUnknownIdIsAnError) {
   failed = take<StoreCore::Failed>();
   ASSERT_EQ(failed.size(), 1u);
   EXPECT_EQ(failed[0].why.kind, ErrorKind::invalid_argument) << "of another cluster";
+}
+
+// ---- what is watched: memory of the creator that an object stands for ----
+
+class Watched : public StoreCoreTest {
+ protected:
+  ObjectId watch(StoreCore::Process process) {
+    auto blanks = core.lease(process, 4096, 1);
+    EXPECT_EQ(blanks.size(), 1u);
+    ObjectId id = next(process);
+    core.created(process, id, blanks.at(0).slot, 300, true, now, out);
+    return id;
+  }
+  std::vector<ObjectId> gone(StoreCore::Process process) {
+    std::vector<ObjectId> ids;
+    for (auto& one : take<StoreCore::Gone>()) {
+      EXPECT_EQ(one.process, process);
+      ids.push_back(one.id);
+    }
+    return ids;
+  }
+};
+
+TEST_F(Watched, TheCreatorIsToldOnceWhenNobodyHoldsIt) {
+  ObjectId id = watch(a);
+  core.sent(a, id, transit(a, 1), now, out);
+  core.drop(a, id, now, out);
+  EXPECT_TRUE(gone(a).empty()) << "it is on its way";
+  core.claim(b, id, transit(a, 1), now, out);
+  core.sent(b, id, transit(b, 2), now, out);
+  core.drop(b, id, now, out);
+  EXPECT_TRUE(gone(a).empty()) << "b has passed it on";
+  core.claim(a, id, transit(b, 2), now, out);
+  EXPECT_TRUE(gone(a).empty()) << "to its creator";
+  core.drop(a, id, now, out);
+  EXPECT_EQ(gone(a), std::vector{id});
+  core.drop(a, id, now, out);
+  EXPECT_TRUE(gone(a).empty());
+}
+
+TEST_F(Watched, AKilledHolderCountsNoMoreAfterItsGrace) {
+  ObjectId id = watch(a);
+  core.sent(a, id, transit(a, 1), now, out);
+  core.drop(a, id, now, out);
+  core.claim(b, id, transit(a, 1), now, out);
+  core.detach(b, now, out);
+  core.tick(now + StoreCore::kDeathGrace - 1, out);
+  EXPECT_TRUE(gone(a).empty());
+  core.tick(now + StoreCore::kDeathGrace, out);
+  EXPECT_EQ(gone(a), std::vector{id});
+}
+
+TEST_F(Watched, AMessageThatIsLostCountsNoMoreAfterItsLease) {
+  ObjectId id = watch(a);
+  core.sent(a, id, transit(a, 1), now, out);
+  core.drop(a, id, now, out);
+  core.expire(a, 1, now);
+  core.tick(now + StoreCore::kTransitLease, out);
+  EXPECT_EQ(gone(a), std::vector{id});
+}
+
+TEST_F(Watched, WhoHoldsItIsToldOfTheCreatorsDeath) {
+  ObjectId held = watch(a), coming = watch(a);
+  for (auto [id, n] : {std::pair(held, 1), std::pair(coming, 2)}) {
+    core.sent(a, id, transit(a, static_cast<std::uint64_t>(n)), now, out);
+    core.drop(a, id, now, out);
+  }
+  core.claim(b, held, transit(a, 1), now, out);
+  core.detach(a, now, out);
+  EXPECT_TRUE(take<StoreCore::Lost>().empty());
+  now += StoreCore::kDeathGrace;
+  core.tick(now, out);
+  auto lost = take<StoreCore::Lost>();
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_EQ(lost[0].process, b);
+  EXPECT_EQ(lost[0].id, held);
+  EXPECT_EQ(lost[0].why.kind, ErrorKind::object_lost);
+  EXPECT_EQ(core.check(), "");
+  core.claim(b, coming, transit(a, 2), now, out);
+  lost = take<StoreCore::Lost>();
+  ASSERT_EQ(lost.size(), 1u) << "also who claims it afterwards";
+  EXPECT_EQ(lost[0].id, coming);
+  core.drop(b, held, now, out);
+  core.drop(b, coming, now, out);
+  EXPECT_TRUE(take<StoreCore::Gone>().empty()) << "nobody is there to be told";
+  EXPECT_EQ(core.objects(), 0u);
+  EXPECT_EQ(core.usage().used, 0u);
+}
+
+TEST_F(Watched, AnOrdinaryObjectIsNotTold) {
+  ObjectId id = put(a, kMiB);
+  core.drop(a, id, now, out);
+  EXPECT_TRUE(take<StoreCore::Gone>().empty());
 }
 
 }  // namespace

@@ -89,6 +89,7 @@ class Model {
     }
     perform();
     ASSERT_EQ(core_.check(), "");
+    check_watches();
     // Whoever holds an object finds it.
     for (auto& [who, process] : processes_) {
       for (auto& [id, count] : process.holds) ASSERT_TRUE(core_.has(id)) << to_string(id);
@@ -107,6 +108,12 @@ class Model {
     EXPECT_EQ(core_.usage().used, 0u);
     EXPECT_EQ(core_.usage().spilled, 0u);
     EXPECT_TRUE(files_.empty());
+  }
+  // Of those who watch and live, each is told.
+  void check_watches() {
+    for (auto& [id, who] : watched_) {
+      if (processes_.count(who) > 0) EXPECT_TRUE(core_.has(id)) << to_string(id);
+    }
   }
 
  private:
@@ -137,8 +144,10 @@ class Model {
     process.blanks.pop_back();
     if (pick(5) == 0) return core_.discard(who, blank.slot, now_, out_);
     ObjectId id{5, {1}, object_number(who, ++count_)};
-    core_.created(who, id, blank.slot, blank.size, now_, out_);
+    bool watched = pick(2) == 0;
+    core_.created(who, id, blank.slot, blank.size, watched, now_, out_);
     process.holds[id] = 1;
+    if (watched) watched_[id] = who;
   }
   void send() {
     if (processes_.empty()) return;
@@ -219,7 +228,15 @@ class Model {
         } else if (auto* file = std::get_if<StoreCore::RemoveFile>(&action)) {
           EXPECT_EQ(files_.erase(file->id), 1u);
         } else if (auto* lost = std::get_if<StoreCore::Lost>(&action)) {
-          ADD_FAILURE() << "lost: " << lost->why.message;
+          auto at = watched_.find(lost->id);
+          bool orphan = at != watched_.end() && processes_.count(at->second) == 0;
+          EXPECT_TRUE(orphan) << "lost: " << lost->why.message;
+        } else if (auto* gone = std::get_if<StoreCore::Gone>(&action)) {
+          auto at = watched_.find(gone->id);
+          ASSERT_TRUE(at != watched_.end() && at->second == gone->process) << "told twice, or somebody else";
+          watched_.erase(at);
+          EXPECT_FALSE(core_.has(gone->id));
+          for (auto& [who, process] : processes_) EXPECT_EQ(process.holds.count(gone->id), 0u);
         } else if (auto* back = std::get_if<StoreCore::GiveBack>(&action)) {
           auto at = processes_.find(back->process);
           if (at == processes_.end() || pick(2) == 0) continue;
@@ -238,6 +255,7 @@ class Model {
   std::map<StoreCore::Process, Process> processes_;
   std::vector<Flight> flights_;
   std::set<ObjectId> files_;
+  std::map<ObjectId, StoreCore::Process> watched_;
   std::uint32_t pages_ = 0;
   std::uint64_t ticket_ = 0, count_ = 0;
 };
