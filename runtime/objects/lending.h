@@ -7,7 +7,8 @@
 //
 // A reader that keeps what it got keeps the memory: of more than kMost the store counts references as of any
 // object. Owner: the link's end that sends. Thread: its lane. When it goes, so does what it has lent: the
-// store has it back when it is not pinned any more, and a message still on its way cannot be read.
+// store has it back when it is not pinned any more. What a dead process had lent waits for its reader first
+// (StoreCore::kTransitLease).
 #pragma once
 
 #include <cstdint>
