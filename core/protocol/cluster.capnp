@@ -1,5 +1,7 @@
 @0xc28931041c763ffd;
 # The control plane. Head, node agent, worker and driver speak these interfaces over authenticated streams.
+# A call marked `cancellable` ends when its caller drops it: the build makes the mark an annotation where the
+# compiler has it (Cap'n Proto 1.0), and the servant allows it where not (gcs/head/cancellation.h).
 
 using Cxx = import "/capnp/c++.capnp";
 using Common = import "common.capnp";
@@ -119,24 +121,24 @@ interface Agent {
 
 interface Session {
   # What a driver or worker may ask of the head.
-  spawn @0 (actors :List(ActorSpec)) -> (spawned :List(Spawned));
-  resolve @1 (actor :UInt64, after :UInt32) -> (state :Common.ActorState);
+  spawn @0 (actors :List(ActorSpec)) -> (spawned :List(Spawned));  # cancellable
+  resolve @1 (actor :UInt64, after :UInt32) -> (state :Common.ActorState);  # cancellable
   # Answers when the actor is alive with an incarnation > after, or dead, or known to be infeasible.
-  find @2 (name :Text) -> (state :Common.ActorState);
-  kill @3 (actor :UInt64, noRestart :Bool) -> ();
+  find @2 (name :Text) -> (state :Common.ActorState);  # cancellable
+  kill @3 (actor :UInt64, noRestart :Bool) -> ();  # cancellable
   nodes @4 () -> (nodes :List(NodeView));
-  journalLoad @5 (actor :UInt64, incarnation :UInt32) -> (snapshotAt :UInt64, snapshot :Data, blocks :List(JournalBlock));
+  journalLoad @5 (actor :UInt64, incarnation :UInt32) -> (snapshotAt :UInt64, snapshot :Data, blocks :List(JournalBlock));  # cancellable
   # The journal of a durable actor in the store. Only the process of the current incarnation is answered.
   journalAppend @6 (actor :UInt64, incarnation :UInt32, block :JournalBlock) -> ();
   journalSnapshot @7 (actor :UInt64, incarnation :UInt32, at :UInt64, image :Data, drop :List(UInt64)) -> ();
   # Replaces the snapshot and drops the blocks that begin at these calls, in one.
-  groupJoin @8 (join :GroupJoin) -> (formed :GroupFormed);
+  groupJoin @8 (join :GroupJoin) -> (formed :GroupFormed);  # cancellable
   # Answers when the next generation has formed, or says who is missing. May be repeated.
   groupResume @9 (group :UInt64, members :List(UInt64), formed :GroupFormed) -> ();
   # To a head that may have restarted since the generation formed.
   groupLeave @10 (group :UInt64, actor :UInt64, incarnation :UInt32) -> ();
   groupPost @11 (group :UInt64, generation :UInt64, rank :UInt32, board :UInt32, bytes :Data, patienceMs :UInt32, partial :Bool)
-    -> (posts :List(GroupPost));
+    -> (posts :List(GroupPost));  # cancellable
   # Shows something to the other ranks; answers with what all of them show. May be repeated.
 }
 
@@ -203,6 +205,6 @@ interface Admin {
   jobs @2 () -> (jobs :List(JobView));
   actors @3 (limit :UInt32, job :UInt64) -> (actors :List(ActorView), total :UInt32);
   kill @4 (target :Text, noRestart :Bool) -> (what :Text);   # an actor's id or name, "job:ID", "node:NAME"
-  logs @5 (target :Text, lines :UInt32) -> (text :Text);     # an actor's id or name, or "job:ID"
+  logs @5 (target :Text, lines :UInt32) -> (text :Text);  # cancellable: an actor's id or name, or "job:ID"
   shutdown @6 () -> ();
 }

@@ -1,6 +1,5 @@
-// Calls that wait for news may be cancelled when their caller goes. Cap'n Proto before 1.0 is told so by the
-// call's context; later versions are told in the schema, which the earlier ones cannot read, so there such
-// calls end with their connection. Control thread.
+// Calls that wait for news end when their caller drops them. Cap'n Proto before 1.0 is told so by the call's
+// context, later versions by the schema: each such call is marked `cancellable` there. Control thread.
 #pragma once
 
 #include <capnp/common.h>

@@ -72,6 +72,7 @@ void Participant::identify(JobId job, ProcessId process) {
 ControlPlane::Hooks Participant::hooks() {
   ControlPlane::Hooks hooks;
   hooks.node_lost = [this](NodeId lost) {
+    if (host_ != nullptr) host_->node_lost(lost);
     for (auto& lane : lanes_)
       lane->post_function([lane = lane.get(), lost] { lane->routes().node_lost(lost); });
   };

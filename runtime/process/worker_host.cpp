@@ -69,8 +69,9 @@ WorkerHost::WorkerHost(Executor& loop, Participant& participant, const WorkerSta
 WorkerHost::~WorkerHost() noexcept(false) = default;
 
 void WorkerHost::start(Place place, wire::WorkerHost::Client agent,
-                       std::function<void(const std::string& why)> refused) {
+                       std::function<void(const std::string& why)> give_up) {
   place_ = std::move(place);
+  give_up_ = std::move(give_up);
   auto request = agent.registerRequest();
   request.setWorker(kj::heap<Server>(*this));
   request.setClient(plane_.client());
@@ -78,10 +79,15 @@ void WorkerHost::start(Place place, wire::WorkerHost::Client agent,
   request.setFingerprint(plane_.self().fingerprint);
   plane_.session_lost();  // until the node gives one
   loop_.spawn("registering",
-              request.send().ignoreResult().catch_([refused = std::move(refused)](kj::Exception&& failure) {
-                refused("the node refused this worker: " + error_of(failure).message);
+              request.send().ignoreResult().catch_([give_up = give_up_](kj::Exception&& failure) {
+                give_up("the node refused this worker: " + error_of(failure).message);
               }));
   host_ = kj::mv(agent);
+}
+
+void WorkerHost::node_lost(NodeId lost) {
+  if (lost.value != start_.node) return;
+  give_up_("the head has declared node " + start_.node_name + " lost, on which this worker runs");
 }
 
 // ---- actors ----

@@ -21,13 +21,16 @@ class WorkerHost {
   WorkerHost(Executor& loop, Participant& participant, const WorkerStart& start);
   ~WorkerHost() noexcept(false);
 
-  // Registers with the agent and serves it. `place`: where callers connect to. `refused`: it would not have
-  // us.
+  // Registers with the agent and serves it. `place`: where callers connect to. `give_up`: this process must
+  // end, since the node would not have it or is itself lost.
   void start(Place place, wire::WorkerHost::Client agent,
-             std::function<void(const std::string& why)> refused);
+             std::function<void(const std::string& why)> give_up);
   void take_link(std::uint16_t lane, std::unique_ptr<Link> link);
 
   Lane* lane_of(ActorId actor) const;  // null when it is not hosted here
+  // When it is this one, its actors may run elsewhere by now: the process ends, and does not wait for its
+  // agent to hear of it.
+  void node_lost(NodeId lost);
   // Ends the actor, as after a failure of its own.
   void fail(ActorId actor, const Error& why);
 
@@ -57,6 +60,7 @@ class WorkerHost {
   WorkerStart start_;
   Place place_;
   kj::Maybe<wire::WorkerHost::Client> host_;
+  std::function<void(const std::string& why)> give_up_;
   std::vector<Report> reports_;
   bool report_posted_ = false;
   std::size_t next_lane_ = 0;

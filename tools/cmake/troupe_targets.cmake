@@ -13,18 +13,32 @@ function(troupe_precompile name)
                             ${ARGN})
 endfunction()
 
-# troupe_schemas(NAME FILES…): generates C++ from Cap'n Proto schemas under core/protocol.
+# troupe_schemas(NAME FILES…): generates C++ from Cap'n Proto schemas under core/protocol. Calls marked there
+# as cancellable get the annotation of that name from Cap'n Proto 1.0 on; earlier compilers do not know it.
 function(troupe_schemas name)
   set(outputs "")
+  set(schemas "")
+  foreach(file ${ARGN})
+    set(source ${CMAKE_SOURCE_DIR}/core/protocol/${file})
+    set(schema ${CMAKE_BINARY_DIR}/core/protocol/${file})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+    if(CAPNP_VERSION VERSION_LESS 1.0)
+      configure_file(${source} ${schema} COPYONLY)
+    else()
+      file(READ ${source} text)
+      string(REPLACE ";  # cancellable" " $Cxx.allowCancellation;  #" text "${text}")
+      file(CONFIGURE OUTPUT ${schema} CONTENT "${text}" @ONLY)
+    endif()
+    list(APPEND schemas ${schema})
+  endforeach()
   foreach(file ${ARGN})
     set(cpp ${CMAKE_BINARY_DIR}/core/protocol/${file}.c++)
     set(header ${CMAKE_BINARY_DIR}/core/protocol/${file}.h)
     add_custom_command(
       OUTPUT ${cpp} ${header}
-      COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/core/protocol
-      COMMAND ${CAPNP_COMPILER} compile --src-prefix=${CMAKE_SOURCE_DIR}/core/protocol -I${CMAKE_SOURCE_DIR}
-              -oc++:${CMAKE_BINARY_DIR}/core/protocol ${CMAKE_SOURCE_DIR}/core/protocol/${file}
-      DEPENDS ${CMAKE_SOURCE_DIR}/core/protocol/${file}
+      COMMAND ${CAPNP_COMPILER} compile --src-prefix=${CMAKE_BINARY_DIR}/core/protocol
+              -oc++:${CMAKE_BINARY_DIR}/core/protocol ${CMAKE_BINARY_DIR}/core/protocol/${file}
+      DEPENDS ${schemas}
       COMMENT "capnp ${file}")
     list(APPEND outputs ${cpp})
   endforeach()
