@@ -47,12 +47,23 @@ CallJudge::Call* CallJudge::end(std::uint64_t number, const char* how) {
   return &call;
 }
 
-// What the head has told the caller's process before counts; what it has told others does not.
+// What the caller's lane was told before counts; what others were told does not.
 bool CallJudge::listens(const Call& call, const Run& run) const {
-  auto fence = fenced_.find({call.program, run.actor});
+  Listener who{call.program, call.lane};
+  auto fence = fenced_.find({who, run.actor});
   if (fence != fenced_.end() && run.incarnation <= fence->second) return false;
   auto node = nodes_.find({run.actor, run.incarnation});
-  return node == nodes_.end() || lost_.count({call.program, node->second}) == 0;
+  return node == nodes_.end() || lost_.count({who, node->second}) == 0;
+}
+
+void CallJudge::taken(std::uint64_t number, std::uint64_t run_number) {
+  auto run = runs_.find(run_number);
+  if (run == runs_.end()) return;  // answered() tells
+  const Call& call = calls_.at(number);
+  if (!listens(call, run->second)) {
+    violation(call, "its value is of incarnation " + std::to_string(run->second.incarnation) +
+                        ", of which the caller knows that it has ended");
+  }
 }
 
 void CallJudge::answered(std::uint64_t number, std::uint64_t named, std::uint64_t run_number, std::int64_t) {
@@ -62,11 +73,7 @@ void CallJudge::answered(std::uint64_t number, std::uint64_t named, std::uint64_
   if (named != number) return violation(*call, "it got the value of call " + std::to_string(named));
   if (run == runs_.end() || run->second.call != number)
     return violation(*call, "no run of it made its value");
-  if (run->second.actor != call->target) return violation(*call, "another actor answered");
-  if (!listens(*call, run->second)) {
-    violation(*call, "its value is of incarnation " + std::to_string(run->second.incarnation) +
-                         ", of which the caller knows that it has ended");
-  }
+  if (run->second.actor != call->target) violation(*call, "another actor answered");
 }
 
 void CallJudge::failed(std::uint64_t number, const Error& error, std::int64_t now) {
@@ -141,12 +148,12 @@ void CallJudge::ends(std::uint64_t number) {
 
 // ---- what processes were told ----
 
-void CallJudge::fenced(std::uint64_t program, ActorId actor, std::uint32_t incarnation) {
-  std::uint32_t& known = fenced_[{program, actor}];
+void CallJudge::fenced(Listener who, ActorId actor, std::uint32_t incarnation) {
+  std::uint32_t& known = fenced_[{who, actor}];
   known = std::max(known, incarnation);
 }
 
-void CallJudge::fenced(std::uint64_t program, NodeId node) { lost_.insert({program, node}); }
+void CallJudge::fenced(Listener who, NodeId node) { lost_.insert({who, node}); }
 
 void CallJudge::hosted(ActorId actor, std::uint32_t incarnation, NodeId node) {
   nodes_[{actor, incarnation}] = node;

@@ -35,6 +35,8 @@ class CallJudge {
   };
   std::uint64_t made(const Made& call);  // its number
   void cancelled(std::uint64_t call);    // its caller asks for its end
+  // The caller's lane takes the value of that run.
+  void taken(std::uint64_t call, std::uint64_t run);
   // With a value, which names the call and the run that answered it, or with an error.
   void answered(std::uint64_t call, std::uint64_t named, std::uint64_t run, std::int64_t now);
   void failed(std::uint64_t call, const Error& error, std::int64_t now);
@@ -51,9 +53,15 @@ class CallJudge {
   std::uint64_t begins(const Run& run);  // the run's number
   void ends(std::uint64_t run);
 
-  // The head has told that process: what the incarnations up to this one say must not be listened to.
-  void fenced(std::uint64_t program, ActorId actor, std::uint32_t incarnation);
-  void fenced(std::uint64_t program, NodeId node);
+  // That lane has been told what its process was told by the head: what the incarnations up to this one say
+  // must not be listened to.
+  struct Listener {
+    std::uint64_t program;
+    int lane;
+    auto operator<=>(const Listener&) const = default;
+  };
+  void fenced(Listener who, ActorId actor, std::uint32_t incarnation);
+  void fenced(Listener who, NodeId node);
   void hosted(ActorId actor, std::uint32_t incarnation, NodeId node);
 
   // An actor of that process's code is dead for good and was not told to end: somebody there must hear of it.
@@ -90,8 +98,8 @@ class CallJudge {
       first_runs_;  // by object: the last one's sequence
   std::map<std::tuple<Handle, std::uint64_t, std::uint64_t>, std::uint64_t> link_runs_;
   std::map<std::uint64_t, int> busy_;  // objects
-  std::map<std::pair<std::uint64_t, ActorId>, std::uint32_t> fenced_;
-  std::set<std::pair<std::uint64_t, NodeId>> lost_;
+  std::map<std::pair<Listener, ActorId>, std::uint32_t> fenced_;
+  std::set<std::pair<Listener, NodeId>> lost_;
   std::map<std::pair<ActorId, std::uint32_t>, NodeId> nodes_;
   std::map<std::pair<std::uint64_t, ActorId>, std::int64_t> failures_;  // since when
   std::set<std::pair<std::uint64_t, ActorId>> heard_;                   // before the head told

@@ -19,14 +19,29 @@ bool lost_on_disk(World& world, NodeId node) {
   return !message.getRoot<wire::NodeRecord>().getAlive();
 }
 
+// The process knows. Its lanes know a moment later, when they have dealt with what was posted to them before.
+template <class What>
+void once_lanes_know(Program& program, What what) {
+  auto& lanes = program.participant().lanes();
+  for (int i = 0; i < static_cast<int>(lanes.size()); ++i) {
+    lanes[static_cast<std::size_t>(i)]->post_function([&calls = program.world().calls,
+                                                       who = CallJudge::Listener{program.number(), i},
+                                                       what] { what(calls, who); });
+  }
+}
+
 // A head tells of a lost node at once. When it dies before that is on the disk, the node comes back, and what
 // runs there was never fenced.
-void fence_once_durable(World& world, std::uint64_t program, NodeId node, int looks) {
+void fence_once_durable(Program& program, NodeId node, int looks) {
   constexpr int kMostLooks = 500;
-  if (lost_on_disk(world, node)) return world.calls.fenced(program, node);
-  if (looks == kMostLooks) return;
-  world.time.after(10 * kMilli,
-                   [&world, program, node, looks] { fence_once_durable(world, program, node, looks + 1); });
+  World& world = program.world();
+  if (lost_on_disk(world, node)) {
+    once_lanes_know(program, [node](CallJudge& calls, CallJudge::Listener who) { calls.fenced(who, node); });
+  } else if (looks < kMostLooks) {
+    world.time.after(10 * kMilli, [&program, alive = program.alive(), node, looks] {
+      if (!alive.expired()) fence_once_durable(program, node, looks + 1);
+    });
+  }
 }
 
 class News final : public wire::JobClient::Server {
@@ -37,10 +52,21 @@ class News final : public wire::JobClient::Server {
   kj::Promise<void> changed(ChangedContext context) override {
     if (alive_.expired()) return kj::READY_NOW;
     auto states = context.getParams().getStates();
-    for (auto state : states) hear(state);
+    std::vector<std::pair<ActorId, std::uint32_t>> over;
+    for (auto state : states) {
+      if (hear(state)) over.emplace_back(ActorId{state.getActor()}, state.getIncarnation());
+    }
     auto request = to_.changedRequest();
     request.setStates(states);
-    return request.send().ignoreResult();
+    return request.send().ignoreResult().then([&program = program_, alive = alive_, over = std::move(over)] {
+      if (alive.expired()) return;
+      for (auto [actor, incarnation] : over) {
+        once_lanes_know(
+            program, [actor = actor, incarnation = incarnation](CallJudge& calls, CallJudge::Listener who) {
+              calls.fenced(who, actor, incarnation);
+            });
+      }
+    });
   }
   kj::Promise<void> output(OutputContext) override { return kj::READY_NOW; }
   kj::Promise<void> nodeLost(NodeLostContext context) override {
@@ -48,14 +74,16 @@ class News final : public wire::JobClient::Server {
     World& world = program_.world();
     NodeId node{context.getParams().getNode()};
     world.reach("news: node lost");
-    fence_once_durable(world, program_.number(), node, 0);
     auto request = to_.nodeLostRequest();
     request.setNode(node.value);
-    return request.send().ignoreResult();
+    return request.send().ignoreResult().then([&program = program_, alive = alive_, node] {
+      if (!alive.expired()) fence_once_durable(program, node, 0);
+    });
   }
 
  private:
-  void hear(wire::ActorState::Reader state) {
+  // True when that incarnation has ended.
+  bool hear(wire::ActorState::Reader state) {
     World& world = program_.world();
     ActorId actor{state.getActor()};
     auto phase = static_cast<gcs::Phase>(state.getPhase());
@@ -64,11 +92,11 @@ class News final : public wire::JobClient::Server {
     world.reach(std::string("news: ") + (state.getInfeasible() ? "infeasible" : to_string(phase)));
     world.judge.told(program_.options().name, actor, phase, state.getIncarnation());
     bool over = phase == gcs::Phase::dead || phase == gcs::Phase::restarting;
-    if (over) world.calls.fenced(program_.number(), actor, state.getIncarnation());
-    if (!owns_ || phase != gcs::Phase::dead) return;
+    if (!owns_ || phase != gcs::Phase::dead) return over;
     auto news = read_news(state);
     if (!news.failure || news.failure->kind != ErrorKind::cancelled)
       world.calls.failure_told(program_.number(), actor, world.time.now());
+    return over;
   }
 
   Program& program_;

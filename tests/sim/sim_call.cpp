@@ -233,8 +233,16 @@ SimCall::SimCall(Lane& lane, Program& program, std::uint64_t number)
 }
 
 void SimCall::decode_value(Reader& reply) {
-  reply.read(&named_, sizeof named_);
-  reply.read(&run_, sizeof run_);
+  std::uint64_t named = 0, run = 0;
+  reply.read(&named, sizeof named);
+  reply.read(&run, sizeof run);
+  set_value(named, run);
+}
+
+void SimCall::set_value(std::uint64_t call, std::uint64_t run) {
+  named_ = call;
+  run_ = run;
+  program_.world().calls.taken(number_, run);
 }
 
 Ref<SimCall> make_call(Program& program, Lane& lane, const CallPlan& plan) {

@@ -38,10 +38,7 @@ class SimCall final : public CallState {
   SimCall(Lane& lane, Program& program, std::uint64_t number);
   std::uint64_t number() const { return number_; }
   void then(std::function<void()> what) { then_ = std::move(what); }
-  void set_value(std::uint64_t call, std::uint64_t run) {
-    named_ = call;
-    run_ = run;
-  }
+  void set_value(std::uint64_t call, std::uint64_t run);
 
  protected:
   void decode_value(Reader& reply) override;
