@@ -14,6 +14,7 @@
 
 #include "core/base/clock.h"
 #include "runtime/device/tensor_copies.h"
+#include "tests/fake_device/tensors.h"
 
 namespace troupe::test {
 namespace {
@@ -32,15 +33,6 @@ void row(const char* what, double value, const char* unit, const std::string& no
 }
 double seconds_since(std::int64_t begin) { return static_cast<double>(steady_ns() - begin) / 1e9; }
 
-Tensor counting(const Dims& shape) {
-  std::vector<std::int32_t> values(static_cast<std::size_t>(elements(shape)));
-  std::iota(values.begin(), values.end(), 7);
-  return Tensor::from(std::move(values), shape);
-}
-bool same(const Tensor& a, const Tensor& b) {
-  Tensor x = a.contiguous(), y = b.contiguous();
-  return x.shape() == y.shape() && (x.nbytes() == 0 || std::memcmp(x.data(), y.data(), x.nbytes()) == 0);
-}
 Tensor up(const Tensor& tensor, int device = 0) {
   auto out = copy_to_device(*devices(), tensor, Device::cuda(device), soon());
   EXPECT_TRUE(out) << out.error().describe();

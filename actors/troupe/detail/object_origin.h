@@ -1,7 +1,7 @@
 // Where an object came from: the call whose result refers to it, kept by those references of this process
 // that are that result, so that the call can be made again when the object is lost (CallOptions::recompute).
 //
-// // Owner: shared by the references. Any thread; the work is done on lanes. What it was made from
+// Owner: shared by the references. Any thread; the work is done on lanes. What it was made from
 // (`sources`) is made again first. Bounded: one call at a time, as many as were allowed, kAttempt for each
 // attempt; each reader waits for its own time only; kMostDepth calls that follow from each other, of which
 // the last keeps no origin. Errors: object_lost, because of what ended the last attempt; deadline_exceeded.

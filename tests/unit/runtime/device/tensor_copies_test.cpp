@@ -9,6 +9,7 @@
 
 #include "core/base/clock.h"
 #include "tests/fake_device/fake_device.h"
+#include "tests/fake_device/tensors.h"
 
 namespace troupe::test {
 namespace {
@@ -16,18 +17,6 @@ namespace {
 using namespace std::chrono_literals;
 
 std::int64_t in(std::chrono::nanoseconds time) { return steady_ns() + time.count(); }
-
-Tensor counting(const Dims& shape) {
-  std::vector<std::int32_t> values(static_cast<std::size_t>(elements(shape)));
-  std::iota(values.begin(), values.end(), 7);
-  return Tensor::from(std::move(values), shape);
-}
-
-bool same(const Tensor& a, const Tensor& b) {
-  Tensor x = a.contiguous(), y = b.contiguous();
-  return x.shape() == y.shape() && x.dtype() == y.dtype() &&
-         (x.nbytes() == 0 || std::memcmp(x.data(), y.data(), x.nbytes()) == 0);
-}
 
 class TensorCopies : public testing::Test {
  protected:
@@ -43,6 +32,13 @@ class TensorCopies : public testing::Test {
     auto out = copy_to_cpu(devices, tensor, in(60s));
     EXPECT_TRUE(out) << out.error().describe();
     return *out;
+  }
+  // What a copy that failed had in use is given back by a later one, once its stream is through.
+  void copy_until_nothing_is_aside(const Tensor& gpu) {
+    for (int i = 0; i < 3000 && devices.streams().aside() > 0; ++i) {
+      std::this_thread::sleep_for(10ms);
+      down(gpu);
+    }
   }
 };
 
@@ -123,6 +119,7 @@ TEST_F(TensorCopies, AFailedCopyIsTyped) {
   device.fail_copies = 1;
   EXPECT_FALSE(copy_to_device(devices, counting({10}), Device::cuda(1), in(60s)));
   EXPECT_TRUE(same(down(gpu), counting({3 << 20}))) << "and it goes on";
+  copy_until_nothing_is_aside(gpu);
   EXPECT_EQ(device.counts().allocations, 1) << "a target that came to nothing is given back";
 }
 
@@ -146,10 +143,7 @@ TEST_F(TensorCopies, ADeviceThatHangsEndsInAnError) {
   }
   EXPECT_LE(devices.pinned().use().in_use, PinnedPool::Limits().total);
   device.hang(false);
-  for (int i = 0; i < 3000 && devices.streams().aside() > 0; ++i) {
-    std::this_thread::sleep_for(10ms);
-    EXPECT_TRUE(same(down(gpu), counting({1000})));
-  }
+  copy_until_nothing_is_aside(gpu);
   EXPECT_EQ(devices.streams().aside(), 0u) << "all is back when the device goes on";
   EXPECT_EQ(devices.pinned().use().in_use, 0u);
   EXPECT_EQ(device.counts().allocations, 1);
