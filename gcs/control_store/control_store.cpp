@@ -53,7 +53,7 @@ void ControlStore::on(Tick&, Actions& out) {
     state.failure = std::make_shared<Error>(
         ErrorKind::actor_died,
         "actor " + to_string(id) + " is not known: it was never spawned or ended long ago");
-    for (const Waiter& waiter : waiting->second) reply(waiter.request, state, 0, out);
+    for (const Waiter& waiter : waiting->second) reply(waiter.request, state, turn_, out);
     waiters_.erase(waiting);
   }
   if (!deadlines_.empty() && *deadlines_.begin() <= now_) forget_awaited(out);

@@ -10,9 +10,9 @@ void ControlStore::on(JobOpen& e, Actions& out) {
     auto at = jobs_.find(e.info.job);
     bool same = at != jobs_.end() && !at->second.ended && at->second.info.pid == e.info.pid &&
                 at->second.info.host_id == e.info.host_id;
-    if (!same) {
+    if (!same) {  // for good: a head that was replaced must not say so
       reply(e.request,
-            Error(ErrorKind::not_found, "job " + to_string(e.info.job) + " has ended; start it again"), 0,
+            Error(ErrorKind::not_found, "job " + to_string(e.info.job) + " has ended; start it again"), turn_,
             out);
       return;
     }
@@ -37,7 +37,7 @@ void ControlStore::on(JobOpen& e, Actions& out) {
 
 void ControlStore::on(JobEnd& e, Actions& out) {
   if (jobs_.count(e.job) == 0) {
-    reply(e.request, Error(ErrorKind::not_found, "no job " + to_string(e.job)), 0, out);
+    reply(e.request, Error(ErrorKind::not_found, "no job " + to_string(e.job)), turn_, out);
     return;
   }
   // A driver that goes by itself does not listen any more; one whose job is killed waits for what it called.
@@ -114,7 +114,7 @@ void ControlStore::on(SessionOpen& e, Actions& out) {
     reply(
         e.request,
         Error(ErrorKind::not_found, "process " + to_string(e.process) + " is not one of this node's workers"),
-        0, out);
+        turn_, out);
     return;
   }
   reply(e.request, SessionOpened{at->second.job}, 0, out);

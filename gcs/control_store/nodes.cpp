@@ -59,7 +59,7 @@ void ControlStore::on(NodeLost& e, Actions& out) { lose_node(e.node, e.reason, o
 void ControlStore::on(NodeRemove& e, Actions& out) {
   NodeId id = node_named(e.name);
   if (!id) {
-    reply(e.request, Error(ErrorKind::not_found, "no node named " + e.name), 0, out);
+    reply(e.request, Error(ErrorKind::not_found, "no node named " + e.name), turn_, out);
     return;
   }
   if (nodes_.at(id).phase == NodePhase::alive) out.push_back({turn_, ShutdownNode{id, "it was removed"}});
@@ -70,7 +70,7 @@ void ControlStore::on(NodeRemove& e, Actions& out) {
 void ControlStore::on(NodeDrain& e, Actions& out) {
   NodeId id = node_named(e.name);
   if (!id) {
-    reply(e.request, Error(ErrorKind::not_found, "no node named " + e.name), 0, out);
+    reply(e.request, Error(ErrorKind::not_found, "no node named " + e.name), turn_, out);
     return;
   }
   NodeRecord& node = nodes_.at(id);

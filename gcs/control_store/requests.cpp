@@ -130,7 +130,7 @@ void ControlStore::on(Find& e, Actions& out) {
 void ControlStore::on(Kill& e, Actions& out) {
   auto at = actors_.find(e.actor);
   if (at == actors_.end()) {
-    reply(e.request, Error(ErrorKind::not_found, "no actor " + to_string(e.actor)), 0, out);
+    reply(e.request, Error(ErrorKind::not_found, "no actor " + to_string(e.actor)), turn_, out);
     return;
   }
   ActorRecord& record = at->second;

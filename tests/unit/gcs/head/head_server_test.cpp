@@ -153,6 +153,26 @@ TEST_F(HeadServerTest, AJobEndsWithItsDriversConnection) {
   EXPECT_EQ(head_->core().count(Phase::dead), 2u);
 }
 
+// A driver gives up when it hears that its job has ended. A head that was replaced, and does not know it yet,
+// must not tell so of a job whose driver has gone over to its successor.
+TEST_F(HeadServerTest, AJobsEndIsToldOnceItIsDurable) {
+  auto driver = opened();
+  JobId job = driver->job;
+  store_.hold();
+  { auto gone = kj::mv(driver); }
+  settle();
+  auto again = kj::heap<Driver>(head_->bootstrap());
+  auto opening = open(*again, job);
+  settle();
+  EXPECT_FALSE(opening.poll(scope_));
+  ASSERT_TRUE(store_.finish_one());
+  settle();
+  while (store_.finish_one()) settle();
+  auto error = error_from([&] { opening.wait(scope_); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->kind, ErrorKind::not_found);
+}
+
 TEST_F(HeadServerTest, ANodeIsLostWithItsConnectionAndItsActorsMoveOn) {
   auto first = joined("n1", 4);
   auto driver = opened();
