@@ -142,6 +142,7 @@ class RouteTable {
   void cut_off(Route& route, Ref<CallState> state);
   void open_link(Route& route, const ActorNews& news);
   void send_waiting(Route& route);
+  void move_waiting(Route& route);  // what has been put back among them goes where the route is by now
   bool send(Route& route, QueuedCall& call);  // false: the link is ending, keep it
   void send_local(Route& route, Invocation* call, const CallRequest& request, HopList chain, CallState* state,
                   std::unique_ptr<OnceCall> once = nullptr);

@@ -84,7 +84,26 @@ void RouteTable::gone(ActorId actor, std::uint32_t incarnation, Ref<CallState> s
     else
       state->fail(why);
   }
-  if (route.state == Route::unknown && !route.waiting.empty() && !route.returning) ask(route);
+  move_waiting(route);
+}
+
+// A word about an incarnation that ended may come when the next one is known already, or its death.
+void RouteTable::move_waiting(Route& route) {
+  switch (route.state) {
+    case Route::unknown:
+      if (!route.returning && (!route.waiting.empty() || !route.orphans.empty())) ask(route);
+      break;
+    case Route::open:
+    case Route::local:
+      if (!route.waiting.empty()) return send_waiting(route);
+      break;
+    case Route::dead:
+      fail_waiting(route, died_error(route.actor, route.incarnation, route.death.get()));
+      break;
+    case Route::asking:
+    case Route::linking:
+      break;
+  }
   forget_if_unused(route);
 }
 
@@ -142,16 +161,9 @@ void RouteTable::link_lost(Peer& peer, const std::string& reason) {
   // has ended, and nobody will ask about it again.
   for (ActorId actor : left_behind) {
     Route& route = *routes_.at(actor);
-    if (route.state == Route::asking) continue;
-    if (route.state == Route::unknown) {
-      if (!route.waiting.empty() || !route.orphans.empty()) ask(route);
-      continue;
-    }
-    fail_orphans(route, true, route.death.get());
-    if (route.state == Route::dead)
-      fail_waiting(route, died_error(route.actor, route.incarnation, route.death.get()));
-    else if (route.state != Route::linking)
-      send_waiting(route);
+    if (route.state != Route::asking && route.state != Route::unknown)
+      fail_orphans(route, true, route.death.get());
+    move_waiting(route);
   }
 }
 

@@ -174,24 +174,28 @@ void ControlPlane::spawn_failed(ActorId actor, const std::string& class_name, co
 
 void ControlPlane::spawn_named(SpawnRequest request, Answer<ActorId> answer) {
   auto shared = std::make_shared<SpawnRequest>(std::move(request));
-  std::uint64_t first = session_.number();
+  // Before it is sent: when it has to be sent again, news of it may come before the answer.
+  known_[shared->actor].ours = true;
+  auto answered = [this, answer, asked = shared->actor](Result<ActorId> which) {
+    if (!which || *which != asked) {
+      known_[asked].ours = false;
+      forget_if_unused(asked);
+    }
+    answer(std::move(which));
+  };
   session_.request(
-      [this, shared, answer, first](wire::Session::Client& session) {
+      [shared, answered](wire::Session::Client& session) {
         auto call = session.spawnRequest();
         write_spec(call.initActors(1)[0], *shared);
-        return call.send().then([this, answer, first, asked = shared->actor](
-                                    capnp::Response<wire::Session::SpawnResults> response) {
+        return call.send().then([answered](capnp::Response<wire::Session::SpawnResults> response) {
           auto spawned = response.getSpawned()[0];
-          if (spawned.hasFailure()) {
-            answer(read_failure(spawned.getFailure()));
-            return;
-          }
-          // When it had to be asked again, what became of it may have been told to nobody.
-          if (spawned.getActor() == asked.value && session_.number() == first) known_[asked].ours = true;
-          answer(ActorId{spawned.getActor()});
+          if (spawned.hasFailure())
+            answered(read_failure(spawned.getFailure()));
+          else
+            answered(ActorId{spawned.getActor()});
         });
       },
-      answer);
+      answered);
 }
 
 void ControlPlane::find(const std::string& name, const std::string& class_name, Answer<ActorId> answer) {

@@ -94,6 +94,30 @@ TEST_P(RouteTest, CallsAtTheMomentOfALossAllEnd) {
   }
 }
 
+// The word that a call did not run may come when its route has gone on to the next incarnation.
+TEST_P(RouteTest, ACallThatComesBackLateGoesToTheNextIncarnation) {
+  World world(options(3));
+  OpenAtEnd open_at_end;
+  ActorId id = world.spawn<Zoo>(0), helper = world.spawn<Zoo>(2);
+  Caller<Zoo> zoo(world.driver(), id);
+  auto running = zoo.call<&Zoo::wait_and_see>(helper.value);
+  board.await([] { return board.arrived > 0; });
+  auto behind = zoo.call_with<&Zoo::legs>(retries(1));
+  world.place(id, 2, kZoo, 1);
+  World::on(world.driver(), [&] {
+    world.driver().routes().gone(id, 1, Ref<CallState>(), Error(ErrorKind::actor_died, "it ended"));
+  });
+  EXPECT_EQ(zoo.call<&Zoo::legs>().get(), 4);
+  World::on(world.worker(0), [&] {
+    auto at = world.worker(0).actors().find(id);
+    ActorCell* cell = at->second;
+    world.worker(0).actors().erase(at);
+    cell->end(Error(ErrorKind::actor_died, "it ended"));
+    cell->release();
+  });
+  EXPECT_EQ(behind.get(), 4);
+}
+
 TEST_P(RouteTest, OnlyTheLinkBroke) {
   World world(options());
   OpenAtEnd open_at_end;
