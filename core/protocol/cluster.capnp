@@ -121,13 +121,13 @@ interface Agent {
 
 interface Session {
   # What a driver or worker may ask of the head.
-  spawn @0 (actors :List(ActorSpec)) -> (spawned :List(Spawned));  # cancellable
+  spawn @0 (actors :List(ActorSpec)) -> (spawned :List(Spawned));
   resolve @1 (actor :UInt64, after :UInt32) -> (state :Common.ActorState);  # cancellable
   # Answers when the actor is alive with an incarnation > after, or dead, or known to be infeasible.
-  find @2 (name :Text) -> (state :Common.ActorState);  # cancellable
-  kill @3 (actor :UInt64, noRestart :Bool) -> ();  # cancellable
+  find @2 (name :Text) -> (state :Common.ActorState);
+  kill @3 (actor :UInt64, noRestart :Bool) -> ();
   nodes @4 () -> (nodes :List(NodeView));
-  journalLoad @5 (actor :UInt64, incarnation :UInt32) -> (snapshotAt :UInt64, snapshot :Data, blocks :List(JournalBlock));  # cancellable
+  journalLoad @5 (actor :UInt64, incarnation :UInt32) -> (snapshotAt :UInt64, snapshot :Data, blocks :List(JournalBlock));
   # The journal of a durable actor in the store. Only the process of the current incarnation is answered.
   journalAppend @6 (actor :UInt64, incarnation :UInt32, block :JournalBlock) -> ();
   journalSnapshot @7 (actor :UInt64, incarnation :UInt32, at :UInt64, image :Data, drop :List(UInt64)) -> ();

@@ -91,12 +91,12 @@ void StoreJournal::append(Bytes bytes, std::uint64_t last, std::shared_ptr<Journ
 kj::Promise<void> StoreJournal::send(std::shared_ptr<Block> block) {
   if (closed_) return kj::READY_NOW;
   auto self = shared_from_this();
-  auto failed = [self, block](const Error& why) -> kj::Promise<void> {
+  auto failed = [self, block](const Error& why, bool tell = true) -> kj::Promise<void> {
     if (is_lost(why)) {
       block->listener->on_lost(why);
       return kj::READY_NOW;
     }
-    block->listener->on_stalled(why);
+    if (tell) block->listener->on_stalled(why);
     return self->loop_.timer().afterDelay(kRetry).then([self, block] { return self->send(block); });
   };
   KJ_IF_MAYBE (session, plane_.session()) {
@@ -112,7 +112,12 @@ kj::Promise<void> StoreJournal::send(std::shared_ptr<Block> block) {
           block->listener->on_appended(block->last);
           return kj::READY_NOW;
         },
-        [failed](kj::Exception&& failure) { return failed(error_of(failure)); });
+        [failed, block](kj::Exception&& failure) {
+          // The node itself may have gone, and this process with it in a moment: then the next incarnation
+          // knows whether the call took effect, and the caller need not hear that nobody does.
+          bool first = connection_lost(failure) && !std::exchange(block->cut_off, true);
+          return failed(error_of(failure), !first);
+        });
   }
   return failed(Error(ErrorKind::unavailable, "the head is away"));
 }

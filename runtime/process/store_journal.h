@@ -29,6 +29,7 @@ class StoreJournal final : public Journal, public std::enable_shared_from_this<S
     Bytes bytes;
     std::uint64_t last;
     std::shared_ptr<JournalListener> listener;
+    bool cut_off = false;  // the connection to the head broke while it was being written
   };
   StoreJournal(Executor& loop, ControlPlane& plane, const JournalOwner& owner)
       : loop_(loop), plane_(plane), owner_(owner) {}
