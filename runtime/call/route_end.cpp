@@ -75,6 +75,7 @@ void RouteTable::gone(ActorId actor, std::uint32_t incarnation, Ref<CallState> s
   Route& route = *at->second;
   if ((route.state == Route::open || route.state == Route::local) && route.incarnation == incarnation) {
     route.ended = std::max(route.ended, incarnation);
+    if (route.state == Route::open) take_back_in_flight(route);
     if (route.state == Route::local && route.local_lane != &lane_) await_returns(route, *route.local_lane);
     route.state = Route::unknown;
   }
@@ -85,6 +86,18 @@ void RouteTable::gone(ActorId actor, std::uint32_t incarnation, Ref<CallState> s
       state->fail(why);
   }
   move_waiting(route);
+}
+
+// Calls that went to the same place would come back as well, one by one; those that go on to the next
+// incarnation keep their order only if all are here before one is sent.
+void RouteTable::take_back_in_flight(Route& route) {
+  ++route.handles;  // the last of them must not take the route with it
+  for (auto& state : route.peer->in_flight_of(route)) {
+    if (!state->in_flight.retained || state->in_flight.retained->request.retries == 0) continue;
+    route.peer->abandon(*state);
+    cut_off(route, std::move(state));
+  }
+  --route.handles;
 }
 
 // A word about an incarnation that ended may come when the next one is known already, or its death.

@@ -29,7 +29,9 @@ void RouteTable::learn(const ActorNews& news) {
     route.state = Route::dead;
     route.incarnation = std::max(route.incarnation, news.incarnation);
     route.death = news.failure;
-    bool heard = !route.orphans.empty();
+    // A call that its caller has given up tells nobody.
+    bool heard = false;
+    for (auto& orphan : route.orphans) heard |= !orphan->done();
     for (auto& call : route.waiting) heard |= call->state && !call->state->done();
     if (heard) observe_death(route);
     fail_orphans(route, true, news.failure.get());

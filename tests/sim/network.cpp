@@ -80,7 +80,7 @@ class Network::Connection : public std::enable_shared_from_this<Connection> {
 
   void put(int side, kj::ArrayPtr<const kj::ArrayPtr<const kj::byte>> pieces) {
     Side& here = sides_[side];
-    if (here.mute || here.finished || here.reset || orphan_) return;
+    if (here.mute || here.finished || here.reset || cut_ || orphan_) return;
     if (here.outgoing.empty()) network_.dirty_.push_back(weak_from_this());
     for (auto piece : pieces) here.outgoing.insert(here.outgoing.end(), piece.begin(), piece.end());
   }
@@ -89,7 +89,7 @@ class Network::Connection : public std::enable_shared_from_this<Connection> {
     if (orphan_) return;
     flush(side);
     Side& here = sides_[side];
-    if (here.finished || here.mute) return;
+    if (here.finished || here.mute || cut_) return;
     here.finished = true;
     send(1 - side, {What::end, {}});
   }
@@ -116,7 +116,9 @@ class Network::Connection : public std::enable_shared_from_this<Connection> {
     }
   }
 
+  // What is written from now on is lost like what is on its way, however late the ends hear of it.
   void cut() {
+    cut_ = true;
     for (int side : {0, 1}) {
       sides_[side].outgoing.clear();
       sides_[side].on_the_way.clear();
@@ -244,6 +246,7 @@ class Network::Connection : public std::enable_shared_from_this<Connection> {
   bool orphan_ = false;  // the network is gone
   Side sides_[2];
   bool told_ = false;
+  bool cut_ = false;
 };
 
 namespace {

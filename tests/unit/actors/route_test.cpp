@@ -118,6 +118,36 @@ TEST_P(RouteTest, ACallThatComesBackLateGoesToTheNextIncarnation) {
   EXPECT_EQ(behind.get(), 4);
 }
 
+// Whose failure no call tells is its owner's matter (supervisor.h).
+TEST_P(RouteTest, ADeathIsObservedByCallersThatStillWait) {
+  for (bool given_up : {true, false}) {
+    World world(options());
+    OpenAtEnd open_at_end;
+    board.reset();
+    ActorId id = world.spawn<Zoo>(0);
+    Caller<Zoo> zoo(world.driver(), id);
+    auto running = zoo.call<&Zoo::block>(1);
+    board.await([] { return board.arrived > 0; });
+    world.forget(id);
+    int before = world.questions;
+    world.cut(0);
+    while (world.questions == before) std::this_thread::yield();
+    if (given_up) {
+      running.cancel();
+      EXPECT_EQ(failure(std::move(running)).kind, ErrorKind::cancelled);
+    }
+    ActorNews news = world.news_of(id, 1, Phase::dead, kZoo.name, 0);
+    news.failure = std::make_shared<const Error>(Error(ErrorKind::actor_died, "it crashed"));
+    world.tell(std::move(news));
+    if (!given_up) {
+      EXPECT_EQ(failure(std::move(running)).kind, ErrorKind::actor_died);
+    }
+    World::on(world.driver(), [] {});
+    EXPECT_EQ(world.observations, given_up ? 0 : 1);
+    board.set([] { ++board.passes; });
+  }
+}
+
 TEST_P(RouteTest, OnlyTheLinkBroke) {
   World world(options());
   OpenAtEnd open_at_end;

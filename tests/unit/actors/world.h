@@ -63,11 +63,12 @@ class World final : public Directory {
   // Cuts all links between the driver and a worker, as the death of its process would.
   void cut(int worker = 0);
 
-  std::atomic<int> questions{0}, connects{0};
+  std::atomic<int> questions{0}, connects{0}, observations{0};
   std::function<Result<void>()> refuse_connect;  // set before use
 
   void resolve(ActorId actor, std::uint32_t after, Lane& lane) override;
   void connect(std::shared_ptr<const Place> place, Lane& lane) override;
+  void observed(ActorId) override { ++observations; }
   ProcessId self() const override { return {1}; }
   Lane* lane_at(std::uint16_t index) override;
 
