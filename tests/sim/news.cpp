@@ -30,16 +30,17 @@ void once_lanes_know(Program& program, What what) {
   }
 }
 
-// A head tells of a lost node at once. When it dies before that is on the disk, the node comes back, and what
-// runs there was never fenced.
-void fence_once_durable(Program& program, NodeId node, int looks) {
+// A head tells of a lost node at once. When it ends before that is on the disk, the node comes back, and what
+// runs there was never fenced; that it may be lost again later, this process has not been told.
+void fence_once_durable(Program& program, NodeId node, std::uint64_t heads, int looks) {
   constexpr int kMostLooks = 500;
   World& world = program.world();
+  if (world.heads_started != heads || looks == kMostLooks) return;
   if (lost_on_disk(world, node)) {
     once_lanes_know(program, [node](CallJudge& calls, CallJudge::Listener who) { calls.fenced(who, node); });
-  } else if (looks < kMostLooks) {
-    world.time.after(10 * kMilli, [&program, alive = program.alive(), node, looks] {
-      if (!alive.expired()) fence_once_durable(program, node, looks + 1);
+  } else {
+    world.time.after(10 * kMilli, [&program, alive = program.alive(), node, heads, looks] {
+      if (!alive.expired()) fence_once_durable(program, node, heads, looks + 1);
     });
   }
 }
@@ -73,11 +74,12 @@ class News final : public wire::JobClient::Server {
     if (alive_.expired()) return kj::READY_NOW;
     World& world = program_.world();
     NodeId node{context.getParams().getNode()};
+    world.note_parts(program_.options().name, " hears node ", to_string(node), " lost");
     world.reach("news: node lost");
     auto request = to_.nodeLostRequest();
     request.setNode(node.value);
     return request.send().ignoreResult().then([&program = program_, alive = alive_, node] {
-      if (!alive.expired()) fence_once_durable(program, node, 0);
+      if (!alive.expired()) fence_once_durable(program, node, program.world().heads_started, 0);
     });
   }
 

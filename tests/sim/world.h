@@ -67,6 +67,7 @@ struct World {
   Judge judge;
   CallJudge calls;
   Chances chances;
+  std::uint64_t heads_started = 0;
   std::map<std::uint64_t, Program*> programs;    // that take links, by the number of their process
   std::vector<ActorId> actors;                   // ever asked for
   inline static World* running = nullptr;        // one at a time
