@@ -45,6 +45,7 @@ kj::Promise<void> DriverSession::open(kj::Own<RpcConnection> head) {
   request.setClient(hooks_.client());
   bootstrap_ = kj::mv(bootstrap);
   head_ = kj::mv(head);
+  watch_.left();  // whose silence it counted may never have opened the job, and was not left
   std::uint64_t number = ++connection_;
   std::weak_ptr<int> alive = alive_;
   return request.send().then([this, alive, number](capnp::Response<wire::Head::OpenJobResults> answer) {
