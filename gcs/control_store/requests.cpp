@@ -34,6 +34,7 @@ void ControlStore::on(Spawn& e, Actions& out) {
   Turn after = 0;
   for (SpecPtr& spec : e.actors) {
     if (from == processes_.end() || from->second.ending) {
+      after = turn_;  // for good, as below
       results.push_back({spec->actor, refusal(ErrorKind::cancelled, "the session's process has ended")});
     } else {
       results.push_back(spawn_one(e.session, from->second, std::move(spec), after, out));
@@ -62,8 +63,10 @@ SpawnResult ControlStore::spawn_one(ProcessId session, const ProcessRecord& from
     auto at = actors_.find(spec->owner);
     bool there = at != actors_.end() && at->second.process == session && !at->second.ending &&
                  (at->second.phase == Phase::starting || at->second.phase == Phase::alive);
-    if (!there)
+    if (!there) {
+      after = turn_;
       return {id, refusal(ErrorKind::cancelled, "its owner " + to_string(spec->owner) + " has ended")};
+    }
     owner = &at->second;
   }
   if (!spec->name.empty()) {

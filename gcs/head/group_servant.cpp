@@ -52,7 +52,8 @@ kj::Promise<void> SessionServant::groupJoin(GroupJoinContext context) {
   join.keep_order = from.getKeepOrder();
   join.patience = std::min(from.getPatienceMs(), kMostPatience);
   context.releaseParams();
-  check_current(join.rank.actor, join.rank.incarnation);
+  if (!is_current(join.rank.actor, join.rank.incarnation))
+    return not_current(join.rank.actor, join.rank.incarnation);
   join.rank.process = process_;
   join.rank.node = head().core().actor(join.rank.actor)->node;
   // A member that died before it could join is as dead as one that dies now.

@@ -71,21 +71,25 @@ void split_snapshot(const std::string& from, std::uint64_t& at, std::string_view
 
 }  // namespace
 
-void SessionServant::check_current(ActorId actor, std::uint32_t incarnation) const {
+bool SessionServant::is_current(ActorId actor, std::uint32_t incarnation) const {
   const ActorRecord* record = head().core().actor(actor);
-  bool current = record != nullptr && record->process == process_ && record->incarnation == incarnation &&
-                 (record->phase == Phase::starting || record->phase == Phase::alive);
-  if (current) return;
-  kj::throwFatalException(
-      kj_exception(Error(ErrorKind::cancelled, "incarnation " + std::to_string(incarnation) + " of actor " +
-                                                   to_string(actor) + " is not the current one")));
+  return record != nullptr && record->process == process_ && record->incarnation == incarnation &&
+         (record->phase == Phase::starting || record->phase == Phase::alive);
+}
+
+kj::Promise<void> SessionServant::not_current(ActorId actor, std::uint32_t incarnation) const {
+  Error why(ErrorKind::cancelled, "incarnation " + std::to_string(incarnation) + " of actor " +
+                                      to_string(actor) + " is not the current one");
+  return head()
+      .ask([](RequestId request) { return Acknowledge{request}; })
+      .then([why = std::move(why)](kj::Own<Answer>&&) { kj::throwFatalException(kj_exception(why)); });
 }
 
 kj::Promise<void> SessionServant::journalLoad(JournalLoadContext context) {
   head().refuse_if_overloaded();
   ActorId actor{context.getParams().getActor()};
   std::uint32_t incarnation = context.getParams().getIncarnation();
-  check_current(actor, incarnation);
+  if (!is_current(actor, incarnation)) return not_current(actor, incarnation);
   allow_cancellation(context);
   return write(head().writable_store(), {field(actor, kOwner, std::to_string(incarnation))})
       .then([this, actor] { return read(head().writable_store(), actor); })
@@ -122,7 +126,7 @@ kj::Promise<void> SessionServant::journalAppend(JournalAppendContext context) {
   head().refuse_if_overloaded();
   auto params = context.getParams();
   ActorId actor{params.getActor()};
-  check_current(actor, params.getIncarnation());
+  if (!is_current(actor, params.getIncarnation())) return not_current(actor, params.getIncarnation());
   auto block = params.getBlock();
   Batch batch{field(actor, std::to_string(block.getFirst()), bytes(block.getBytes()))};
   context.releaseParams();
@@ -133,7 +137,7 @@ kj::Promise<void> SessionServant::journalSnapshot(JournalSnapshotContext context
   head().refuse_if_overloaded();
   auto params = context.getParams();
   ActorId actor{params.getActor()};
-  check_current(actor, params.getIncarnation());
+  if (!is_current(actor, params.getIncarnation())) return not_current(actor, params.getIncarnation());
   Batch batch;
   bool incomplete = head().incomplete_journals().count(actor) != 0;
   if (incomplete) {

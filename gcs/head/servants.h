@@ -70,8 +70,10 @@ class SessionServant final : public wire::Session::Server, private Servant {
   kj::Promise<void> groupLeave(GroupLeaveContext context) override;
 
  private:
-  // Throws unless this is the process of the actor's current incarnation: an older one writes nothing.
-  void check_current(ActorId actor, std::uint32_t incarnation) const;
+  // Whether this is the process of the actor's current incarnation: an older one writes nothing.
+  bool is_current(ActorId actor, std::uint32_t incarnation) const;
+  // Rejected as that, once the store has confirmed this head: the actor ends for it.
+  kj::Promise<void> not_current(ActorId actor, std::uint32_t incarnation) const;
   ProcessId process_;
   std::uint64_t generation_;
 };

@@ -140,7 +140,7 @@ class RouteTable {
   void enqueue(Route& route, std::unique_ptr<QueuedCall> call);
   void requeue(Route& route, CallState& state);
   void cut_off(Route& route, Ref<CallState> state);
-  void take_back_in_flight(Route& route);
+  void take_back_in_flight(Route& route, std::uint64_t after);  // that number of a call
   void open_link(Route& route, const ActorNews& news);
   void send_waiting(Route& route);
   void move_waiting(Route& route);  // what has been put back among them goes where the route is by now

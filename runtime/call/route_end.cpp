@@ -75,7 +75,8 @@ void RouteTable::gone(ActorId actor, std::uint32_t incarnation, Ref<CallState> s
   Route& route = *at->second;
   if ((route.state == Route::open || route.state == Route::local) && route.incarnation == incarnation) {
     route.ended = std::max(route.ended, incarnation);
-    if (route.state == Route::open) take_back_in_flight(route);
+    if (route.state == Route::open) take_back_in_flight(route, state ? state->in_flight.call : 0);
+    route.peer = nullptr;  // its end is not that of the next incarnation
     if (route.state == Route::local && route.local_lane != &lane_) await_returns(route, *route.local_lane);
     route.state = Route::unknown;
   }
@@ -88,12 +89,14 @@ void RouteTable::gone(ActorId actor, std::uint32_t incarnation, Ref<CallState> s
   move_waiting(route);
 }
 
-// Calls that went to the same place would come back as well, one by one; those that go on to the next
-// incarnation keep their order only if all are here before one is sent.
-void RouteTable::take_back_in_flight(Route& route) {
+// Calls made after the one that came back would come back as well, one by one; those that go on to the next
+// incarnation keep their order only if all are here before one is sent. One that was made before may be
+// running still, and be answered.
+void RouteTable::take_back_in_flight(Route& route, std::uint64_t after) {
   ++route.handles;  // the last of them must not take the route with it
   for (auto& state : route.peer->in_flight_of(route)) {
-    if (!state->in_flight.retained || state->in_flight.retained->request.retries == 0) continue;
+    const auto& made = state->in_flight;
+    if (made.call < after || !made.retained || made.retained->request.retries == 0) continue;
     route.peer->abandon(*state);
     cut_off(route, std::move(state));
   }
@@ -135,8 +138,7 @@ void RouteTable::await_returns(Route& route, Lane& there) {
       Route& back = *at->second;
       back.returning = false;
       --back.handles;
-      if (back.state == Route::unknown && !back.waiting.empty()) table.ask(back);
-      table.forget_if_unused(back);
+      table.move_waiting(back);
     });
   });
 }

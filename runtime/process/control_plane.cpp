@@ -177,10 +177,8 @@ void ControlPlane::spawn_named(SpawnRequest request, Answer<ActorId> answer) {
   // Before it is sent: when it has to be sent again, news of it may come before the answer.
   known_[shared->actor].ours = true;
   auto answered = [this, answer, asked = shared->actor](Result<ActorId> which) {
-    if (!which || *which != asked) {
-      known_[asked].ours = false;
-      forget_if_unused(asked);
-    }
+    if (!which || *which != asked) known_[asked].ours = false;
+    forget_if_unused(asked);
     answer(std::move(which));
   };
   session_.request(

@@ -165,6 +165,12 @@ void CallJudge::failure_told(std::uint64_t program, ActorId actor, std::int64_t 
   if (heard_.count({program, actor}) == 0) failures_.emplace(std::pair(program, actor), now);
 }
 
+// The news that it is dead may come before the answer that it was spawned.
+void CallJudge::disowned(ActorId actor) {
+  disowned_.insert(actor);
+  std::erase_if(failures_, [&](const auto& entry) { return entry.first.second == actor; });
+}
+
 void CallJudge::failure_heard(std::uint64_t program, ActorId actor) {
   if (failures_.erase({program, actor}) > 0) ++counts_["failure heard"];
 }

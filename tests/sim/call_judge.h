@@ -66,7 +66,7 @@ class CallJudge {
 
   // An actor of that process's code is dead for good and was not told to end: somebody there must hear of it.
   void failure_told(std::uint64_t program, ActorId actor, std::int64_t now);
-  void disowned(ActorId actor) { disowned_.insert(actor); }  // its failure concerns nobody
+  void disowned(ActorId actor);                              // its failure concerns nobody
   void failure_heard(std::uint64_t program, ActorId actor);  // by a handler or a caller
   void failure_ends(std::uint64_t program);                  // the program ends for it
   void check_failures(std::int64_t now);

@@ -84,30 +84,38 @@ TEST_P(RouteTest, CallsAtTheMomentOfALossAllEnd) {
     }
     world.end(id, false);
     world.place(id, incarnation, kZoo, (incarnation + 1) % 2);
-    for (auto& future : again) ASSERT_EQ(future.get(), 4);
+    // A link that was cut a round before may be noticed only now, when the actor lives behind it again.
+    auto value_of = [&](Future<int>& future) {
+      while (!future.wait_for(2s)) world.verdict();
+      return future.get();
+    };
+    for (auto& future : again) ASSERT_EQ(value_of(future), 4);
     for (auto& future : plain) {
       try {
-        ASSERT_EQ(future.get(), 4);
+        ASSERT_EQ(value_of(future), 4);
       } catch (const ActorDied&) {
+      } catch (const Unavailable&) {
       }
     }
   }
 }
 
-// The word that a call did not run may come when its route has gone on to the next incarnation.
-TEST_P(RouteTest, ACallThatComesBackLateGoesToTheNextIncarnation) {
+// They come back one by one, and the next incarnation may be known before the last of them.
+TEST_P(RouteTest, CallsThatComeBackKeepTheirOrder) {
   World world(options(3));
   OpenAtEnd open_at_end;
   ActorId id = world.spawn<Zoo>(0), helper = world.spawn<Zoo>(2);
   Caller<Zoo> zoo(world.driver(), id);
   auto running = zoo.call<&Zoo::wait_and_see>(helper.value);
   board.await([] { return board.arrived > 0; });
-  auto behind = zoo.call_with<&Zoo::legs>(retries(1));
+  std::vector<Future<void>> behind;
+  for (int i = 0; i < 10; ++i) behind.push_back(zoo.call_with<&Zoo::note>(retries(1), i));
   world.place(id, 2, kZoo, 1);
+  // The first word that the incarnation is not there.
   World::on(world.driver(), [&] {
     world.driver().routes().gone(id, 1, Ref<CallState>(), Error(ErrorKind::actor_died, "it ended"));
   });
-  EXPECT_EQ(zoo.call<&Zoo::legs>().get(), 4);
+  zoo.call<&Zoo::note>(10).get();
   World::on(world.worker(0), [&] {
     auto at = world.worker(0).actors().find(id);
     ActorCell* cell = at->second;
@@ -115,7 +123,10 @@ TEST_P(RouteTest, ACallThatComesBackLateGoesToTheNextIncarnation) {
     cell->end(Error(ErrorKind::actor_died, "it ended"));
     cell->release();
   });
-  EXPECT_EQ(behind.get(), 4);
+  for (auto& future : behind) future.get();
+  std::vector<int> expected;
+  for (int i = 0; i <= 10; ++i) expected.push_back(i);
+  EXPECT_EQ(board.get(&Board::log), expected);
 }
 
 // Whose failure no call tells is its owner's matter (supervisor.h).

@@ -187,6 +187,19 @@ void World::resolve(ActorId actor, std::uint32_t after, Lane& lane) {
   }
 }
 
+void World::verdict() {
+  std::lock_guard lock(mutex_);
+  for (auto& [actor, known] : known_) {
+    if (!known.told || known.news.phase != Phase::alive) continue;
+    for (auto& [lane, after] : std::exchange(known.asking, {})) {
+      lane->post_function([lane = lane, actor = ActorId{actor}] {
+        lane->routes().learn_failed(actor,
+                                    Error(ErrorKind::deadline_exceeded, "the head knows of no ending"));
+      });
+    }
+  }
+}
+
 void World::connect(std::shared_ptr<const Place> place, Lane& lane) {
   ++connects;
   if (refuse_connect) {

@@ -58,6 +58,8 @@ class World final : public Directory {
   void end(ActorId id, bool told = true);
   void tell(ActorNews news);  // answers who asks from now on, and who asked and waits
   void forget(ActorId id);    // who asks waits
+  // To all who ask for the end of an incarnation that lives: the head knows of none, only their link broke.
+  void verdict();
   ActorNews news_of(ActorId id, std::uint32_t incarnation, Phase phase, const std::string& class_name,
                     int worker);
   // Cuts all links between the driver and a worker, as the death of its process would.
