@@ -156,13 +156,14 @@ ActorId Participant::spawn(SpawnRequest request) {
   return actor;
 }
 
-void Participant::spawn_named(SpawnRequest request, Answer<ActorId> answer) {
-  request.actor = next_number(spawned_);
+ActorId Participant::spawn_named(SpawnRequest request, Answer<ActorId> answer) {
+  ActorId asked = request.actor = next_number(spawned_);
   post([this, request = std::move(request), answer = std::move(answer)]() mutable {
     flush_spawns();
     supervise(request);
     plane_->spawn_named(std::move(request), std::move(answer));
   });
+  return asked;
 }
 
 void Participant::find(const std::string& name, const std::string& class_name, Answer<ActorId> answer) {

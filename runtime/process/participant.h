@@ -42,7 +42,7 @@ class Participant final : public Directory {
   // ---- any thread, once started ----
   const LinkIdentity& identity() const { return self_; }
   ActorId spawn(SpawnRequest request);
-  void spawn_named(SpawnRequest request, Answer<ActorId> answer);
+  ActorId spawn_named(SpawnRequest request, Answer<ActorId> answer);  // the number it asks for
   void find(const std::string& name, const std::string& class_name, Answer<ActorId> answer);
   void kill(ActorId actor, bool no_restart, Answer<bool> answer);
   void nodes(Answer<std::vector<NodeSummary>> answer);

@@ -64,6 +64,7 @@ kj::Promise<kj::Own<RpcConnection>> Driver::find_head() {
   if (head == nullptr) return kj_exception(Error(ErrorKind::unavailable, "no head can be reached"));
   auto ends = world_.network.connect({host(), &program_.process()}, {head->host(), &head->process()});
   head->accept(kj::mv(ends.second));
+  world_.head_of[program_.number()] = head->number();
   return kj::heap<RpcConnection>(kj::mv(ends.first), nullptr, false);
 }
 
@@ -212,16 +213,21 @@ bool Driver::spawn_by_product(const Wish& wish) {
     return true;
   }
   ++asking_;
-  participant.spawn_named(wish.request({}),
-                          [this, named = wish.name, detached = wish.detached](Result<ActorId> answer) {
-                            --asking_;
-                            if (answer && detached) world_.calls.disowned(*answer);
-                            if (!answer) return world_.reach("spawn refused");
-                            world_.judge.spawn_acknowledged(*answer);
-                            actors_.push_back(*answer);
-                            world_.actors.push_back(*answer);
-                            names_.emplace_back(named, *answer);
-                          });
+  auto asked = std::make_shared<ActorId>();
+  *asked = participant.spawn_named(
+      wish.request({}), [this, asked, named = wish.name, detached = wish.detached](Result<ActorId> answer) {
+        --asking_;
+        ActorId actor = answer ? *answer : *asked;
+        world_.note(name() + " asked for " + named + " by " + to_string(*asked) + ": " +
+                    (answer ? to_string(actor) : answer.error().message));
+        // Refused, it may have been spawned before: the answer to that was lost, and its job has ended since.
+        if (!answer || detached) world_.calls.disowned(actor);
+        if (!answer) return world_.reach("spawn refused");
+        world_.judge.spawn_acknowledged(actor);
+        actors_.push_back(actor);
+        world_.actors.push_back(actor);
+        names_.emplace_back(named, actor);
+      });
   return true;
 }
 

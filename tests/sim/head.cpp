@@ -4,6 +4,7 @@ namespace troupe::sim {
 
 Head::Head(World& world, std::string host)
     : world_(world),
+      number_(++world.heads_started),
       host_(std::move(host)),
       process_(world.time, [&world](const std::string& text) { world.note("head: " + text); }),
       store_(world.time, world.random, world.disk, world.chances.store) {

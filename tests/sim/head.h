@@ -27,6 +27,7 @@ class Head {
   bool owns_store() const { return store_.owns(); }
   const gcs::ControlStore& core() const { return server_->core(); }
   SimProcess& process() { return process_; }
+  std::uint64_t number() const { return number_; }  // the first head is 1
   const std::string& host() const { return host_; }
   // Takes a connection that reaches its port.
   void accept(kj::Own<kj::AsyncIoStream> stream) { listener_->accept(kj::mv(stream)); }
@@ -36,6 +37,7 @@ class Head {
 
  private:
   World& world_;
+  std::uint64_t number_;
   std::string host_;
   SimProcess process_;
   DiskStore store_;

@@ -30,17 +30,24 @@ void once_lanes_know(Program& program, What what) {
   }
 }
 
+// The number of the head whose news the program hears. What was sent by the one before arrives before its
+// connection ends, and only then is there another.
+std::uint64_t told_by(Program& program) {
+  std::uint64_t agent = program.options().agent;
+  return program.world().head_of[agent != 0 ? agent : program.number()];
+}
+
 // A head tells of a lost node at once. When it ends before that is on the disk, the node comes back, and what
 // runs there was never fenced; that it may be lost again later, this process has not been told.
-void fence_once_durable(Program& program, NodeId node, std::uint64_t heads, int looks) {
+void fence_once_durable(Program& program, NodeId node, std::uint64_t told_by, int looks) {
   constexpr int kMostLooks = 500;
   World& world = program.world();
-  if (world.heads_started != heads || looks == kMostLooks) return;
+  if (world.heads_started != told_by || looks == kMostLooks) return;
   if (lost_on_disk(world, node)) {
     once_lanes_know(program, [node](CallJudge& calls, CallJudge::Listener who) { calls.fenced(who, node); });
   } else {
-    world.time.after(10 * kMilli, [&program, alive = program.alive(), node, heads, looks] {
-      if (!alive.expired()) fence_once_durable(program, node, heads, looks + 1);
+    world.time.after(10 * kMilli, [&program, alive = program.alive(), node, told_by, looks] {
+      if (!alive.expired()) fence_once_durable(program, node, told_by, looks + 1);
     });
   }
 }
@@ -79,7 +86,7 @@ class News final : public wire::JobClient::Server {
     auto request = to_.nodeLostRequest();
     request.setNode(node.value);
     return request.send().ignoreResult().then([&program = program_, alive = alive_, node] {
-      if (!alive.expired()) fence_once_durable(program, node, program.world().heads_started, 0);
+      if (!alive.expired()) fence_once_durable(program, node, told_by(program), 0);
     });
   }
 

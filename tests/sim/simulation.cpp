@@ -14,7 +14,10 @@ constexpr unsigned kFavourite = 250;  // per mille
 class Run {
  public:
   explicit Run(const RunOptions& options)
-      : world_(options.seed, options.keep_trace, {}), cluster_(world_, sim_folder()), workload_(cluster_) {
+      : wanted_(options.favourite),
+        world_(options.seed, options.keep_trace, {}),
+        cluster_(world_, sim_folder()),
+        workload_(cluster_) {
     FaultPoints::decide_by(
         [this](const FaultPoint& point) { return fires(point); },
         [this](const FaultPoint& point, const void* where) { cluster_.crash(point, where); });
@@ -43,8 +46,9 @@ class Run {
  private:
   bool fires(const FaultPoint& point) {
     unsigned chance = world_.chances.points;
-    if (chance != 0 && &point == favourite_) chance = kFavourite;
-    bool crashes = std::string_view(point.name()).find(".crash.") != std::string_view::npos;
+    if (&point == wanted_ || (chance != 0 && &point == favourite_)) chance = kFavourite;
+    bool crashes =
+        &point != wanted_ && std::string_view(point.name()).find(".crash.") != std::string_view::npos;
     if (chance == 0 || !world_.random.chance(chance) || (crashes && !world_.random.chance(300))) return false;
     world_.reach(std::string("fault: ") + point.name());
     world_.note(std::string("fault point ") + point.name());
@@ -77,6 +81,7 @@ class Run {
 
   // No faults any more: nodes, heads and drivers find each other again.
   void settle() {
+    wanted_ = nullptr;
     workload_.calm();
     run_until(world_.time.now() + 8 * kSecond);
     // A head that was fenced late, or could not read a store that was away, is started again.
@@ -165,6 +170,7 @@ class Run {
     world_.judge.check_disk(core);
   }
 
+  const FaultPoint* wanted_;
   World world_;
   Cluster cluster_;
   Workload workload_;

@@ -10,12 +10,18 @@
 #include <string>
 #include <vector>
 
+namespace troupe {
+class FaultPoint;
+}
+
 namespace troupe::sim {
 
 struct RunOptions {
   std::uint64_t seed = 1;
   bool keep_trace = false;
   int check_every = 1;  // steps
+  const FaultPoint* favourite =
+      nullptr;  // fires often until it is calm; null: one that the seed draws may do so
 };
 
 struct Outcome {
