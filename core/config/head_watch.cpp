@@ -1,8 +1,22 @@
 #include "core/config/head_watch.h"
 
 #include "core/base/log.h"
+#include "core/control/kj_error.h"
 
 namespace troupe {
+
+void HeadWatch::ask(wire::Head::Client& head) {
+  bool is_asked = waits_;
+  asked();
+  if (is_asked || !waits_) return;
+  auto lives = [this, alive = std::weak_ptr<int>(alive_), number = head_] {
+    if (!alive.expired() && number == head_) answered();
+  };
+  loop_.spawn("asking the head whether it lives",
+              head.adminRequest().send().ignoreResult().then(kj::cp(lives), [lives](kj::Exception&& failure) {
+                if (error_of(failure).kind != ErrorKind::unavailable) lives();
+              }));
+}
 
 void HeadWatch::asked() {
   if (!connect_) return;

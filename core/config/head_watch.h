@@ -14,6 +14,7 @@
 
 #include "core/control/executor.h"
 #include "core/control/rpc.h"
+#include "core/protocol/cluster.capnp.h"
 
 namespace troupe {
 
@@ -29,7 +30,10 @@ class HeadWatch {
   HeadWatch(Executor& loop, Connect connect, Move move)
       : loop_(loop), connect_(std::move(connect)), move_(std::move(move)) {}
 
-  // A question that any living head answers at once has left, or was answered. Of the present head only.
+  // Asks the present head whether it lives, unless a question is with it already. To be called now and then.
+  void ask(wire::Head::Client& head);
+  // For those who ask it themselves: a question that any living head answers at once has left, or was
+  // answered.
   void asked();
   void answered();
   void left();  // the present head is lost, or given up: nothing counts until the next one is asked

@@ -63,6 +63,7 @@ NodeAgent::NodeAgent(Executor& loop, Options options)
 NodeAgent::~NodeAgent() noexcept(false) {
   objects_ = nullptr;
   membership_ = nullptr;
+  joining_ = nullptr;
   head_ = nullptr;
 }
 
@@ -105,7 +106,8 @@ kj::Promise<void> NodeAgent::enter(kj::Own<RpcConnection> connection) {
     if (alive.expired() || number != connection_) return;
     head_lost(Error(ErrorKind::unavailable, "the connection to the head has ended"), false);
   }));
-  auto request = to_head.bootstrap().castAs<wire::Head>().joinRequest();
+  auto bootstrap = to_head.bootstrap().castAs<wire::Head>();
+  auto request = bootstrap.joinRequest();
   write_info(request.initInfo(), state_->options(), state_->name());
   if (objects_) {
     request.getInfo().setObjectsPath(objects_->path().c_str());
@@ -119,10 +121,22 @@ kj::Promise<void> NodeAgent::enter(kj::Own<RpcConnection> connection) {
       kj::heap<AgentServant>(alive, state_->heads_lost(), [this, alive](const std::string& reason) {
         if (!alive.expired()) stop(reason);
       }));
-  return request.send().then([this, alive, number](auto&& result) -> kj::Promise<void> {
-    if (alive.expired() || number != connection_) return kj::READY_NOW;
-    return entered(result.getNode(), result.getName().cStr(), result.getMembership());
-  });
+  joining_ = kj::mv(bootstrap);
+  auto over = [this, alive, number] {
+    if (alive.expired() || number != connection_) return false;
+    joining_ = nullptr;
+    watch_.left();  // what it was asked while it joined
+    return true;
+  };
+  return request.send().then(
+      [this, over](capnp::Response<wire::Head::JoinResults>&& result) -> kj::Promise<void> {
+        if (!over()) return kj::READY_NOW;
+        return entered(result.getNode(), result.getName().cStr(), result.getMembership());
+      },
+      [over](kj::Exception&& failure) -> kj::Promise<void> {
+        over();
+        return kj::mv(failure);
+      });
 }
 
 // The head's commands, which may have come already, wait in the servants until the node is named.
@@ -154,13 +168,15 @@ void NodeAgent::leave_head() {
   state_->head_lost();
   if (objects_) objects_->head_lost();
   // A turn later: this may run on behalf of the connection that is dropped here.
-  loop_.spawn("leaving the head",
-              kj::evalLast([head = kj::mv(head_), membership = kj::mv(membership_)]() mutable {
+  loop_.spawn("leaving the head", kj::evalLast([head = kj::mv(head_), membership = kj::mv(membership_),
+                                                joining = kj::mv(joining_)]() mutable {
                 membership = nullptr;
+                joining = nullptr;
                 head = nullptr;
               }));
   head_ = nullptr;
   membership_ = nullptr;
+  joining_ = nullptr;
 }
 
 void NodeAgent::move_to(kj::Own<RpcConnection> head) {
@@ -215,6 +231,8 @@ kj::Promise<void> NodeAgent::beat() {
   return loop_.timer().afterDelay(kHeartbeat).then([this, alive]() -> kj::Promise<void> {
     if (alive.expired() || finishing_) return kj::READY_NOW;
     state_->tell_of_dropped_lines();
+    // It may hang before it has answered the join.
+    KJ_IF_MAYBE (head, joining_) watch_.ask(*head);
     KJ_IF_MAYBE (membership, membership_) {
       if (beats_ >= kMostBeats) {
         watch_.asked();
@@ -257,6 +275,7 @@ void NodeAgent::finish(kj::Maybe<kj::Exception> failure, const std::string& reas
                       if (alive.expired()) return;
                       objects_ = nullptr;
                       membership_ = nullptr;
+                      joining_ = nullptr;
                       head_ = nullptr;
                     });
                     KJ_IF_MAYBE (exception, failure)

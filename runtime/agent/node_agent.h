@@ -92,9 +92,10 @@ class NodeAgent {
   kj::Promise<void> ended_;
   kj::Maybe<kj::Own<RpcConnection>> head_;
   kj::Maybe<wire::Membership::Client> membership_;
-  std::uint64_t connection_ = 0;  // number of the current one
-  std::uint64_t search_ = 0;      // number of the newest attempt to find the head
-  int beats_ = 0;                 // not yet answered
+  kj::Maybe<wire::Head::Client> joining_;  // asked whether it lives until it has answered the join
+  std::uint64_t connection_ = 0;           // number of the current one
+  std::uint64_t search_ = 0;               // number of the newest attempt to find the head
+  int beats_ = 0;                          // not yet answered
   bool finishing_ = false;
 };
 

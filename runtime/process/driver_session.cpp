@@ -45,7 +45,6 @@ kj::Promise<void> DriverSession::open(kj::Own<RpcConnection> head) {
   request.setClient(hooks_.client());
   bootstrap_ = kj::mv(bootstrap);
   head_ = kj::mv(head);
-  watch_.left();  // whose silence it counted may never have opened the job, and was not left
   std::uint64_t number = ++connection_;
   std::weak_ptr<int> alive = alive_;
   return request.send().then([this, alive, number](capnp::Response<wire::Head::OpenJobResults> answer) {
@@ -79,38 +78,34 @@ kj::Promise<void> DriverSession::beat() {
   std::weak_ptr<int> alive = alive_;
   return loop_.timer().afterDelay(kBeat).then([this, alive]() -> kj::Promise<void> {
     if (alive.expired()) return kj::READY_NOW;
-    KJ_IF_MAYBE (bootstrap, bootstrap_) {
-      watch_.asked();
-      auto answered = [this, alive, number = connection_] {
-        if (!alive.expired() && number == connection_) watch_.answered();
-      };
-      loop_.spawn("heartbeat", bootstrap->adminRequest().send().ignoreResult().then(kj::mv(answered),
-                                                                                    [](kj::Exception&&) {}));
-    }
+    KJ_IF_MAYBE (bootstrap, bootstrap_) watch_.ask(*bootstrap);
     return beat();
   });
 }
 
 void DriverSession::move_to(kj::Own<RpcConnection> head) {
   leave();
+  std::uint64_t search = ++search_;
   std::weak_ptr<int> alive = alive_;
-  loop_.spawn("going to another head", open(kj::mv(head)).catch_([this, alive](kj::Exception&& failure) {
-    if (!alive.expired()) failed(failure, true);
-  }));
+  loop_.spawn("going to another head",
+              open(kj::mv(head)).catch_([this, alive, search](kj::Exception&& failure) {
+                if (!alive.expired() && search == search_) failed(failure, true);
+              }));
 }
 
 void DriverSession::look_for_head() {
+  std::uint64_t search = ++search_;  // how an earlier one ends is of no interest
   std::weak_ptr<int> alive = alive_;
   auto reached = std::make_shared<bool>(false);
   loop_.spawn("looking for the head",
               hooks_.connect()
-                  .then([this, alive, reached](kj::Own<RpcConnection> head) -> kj::Promise<void> {
-                    if (alive.expired()) return kj::READY_NOW;
+                  .then([this, alive, reached, search](kj::Own<RpcConnection> head) -> kj::Promise<void> {
+                    if (alive.expired() || search != search_) return kj::READY_NOW;
                     *reached = true;
                     return open(kj::mv(head));
                   })
-                  .catch_([this, alive, reached](kj::Exception&& failure) {
-                    if (!alive.expired()) failed(failure, *reached);
+                  .catch_([this, alive, reached, search](kj::Exception&& failure) {
+                    if (!alive.expired() && search == search_) failed(failure, *reached);
                   }));
 }
 
@@ -121,10 +116,12 @@ void DriverSession::failed(const kj::Exception& failure, bool reached) {
     why.message = "the cluster has given this program up: " + why.message;
     return plane_.end_session(why);
   }
+  leave();  // what did not open the job is not asked whether it lives
   std::weak_ptr<int> alive = alive_;
-  loop_.spawn("looking for the head again", loop_.timer().afterDelay(kRetry).then([this, alive] {
-    if (!alive.expired()) look_for_head();
-  }));
+  loop_.spawn("looking for the head again",
+              loop_.timer().afterDelay(kRetry).then([this, alive, search = search_] {
+                if (!alive.expired() && search == search_) look_for_head();
+              }));
 }
 
 }  // namespace troupe

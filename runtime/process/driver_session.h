@@ -52,6 +52,7 @@ class DriverSession {
   // Of that connection, kept because one that has ended must not be asked for it again.
   kj::Maybe<wire::Head::Client> bootstrap_;
   std::uint64_t connection_ = 0;                          // number of the current one
+  std::uint64_t search_ = 0;                              // number of the last search for a head
   std::shared_ptr<int> alive_ = std::make_shared<int>();  // expires with this, for tasks on the loop
 };
 
