@@ -103,8 +103,18 @@ void list_objects(HeadClient& client, const Options& options) {
   if (left_out > 0) std::printf("… %llu more; see --limit\n", static_cast<unsigned long long>(left_out));
 }
 
+// What is listed is what the head holds to be so. Changes it makes now are not durable yet.
+void tell_if_store_is_away(HeadClient& client) {
+  auto answer = client.wait(client.admin().statusRequest().send());
+  auto cluster = answer.getCluster();
+  if (cluster.getStoreAwaySince() == 0) return;
+  std::fprintf(stderr, "troupe list: the head's store is away for %s: changes wait for it\n",
+               show_age(cluster.getStoreAwaySince()).c_str());
+}
+
 int list(const Options& options) {
   HeadClient client(options.head);
+  if (options.what != "objects") tell_if_store_is_away(client);
   if (options.what == "nodes")
     list_nodes(client, options);
   else if (options.what == "jobs")

@@ -201,7 +201,9 @@ TEST_F(RedisAway, CallsAndListingsGoOnAndSpawnsEndClearly) {
     ASSERT_NE(since, json.npos) << json;
     EXPECT_GT(std::atoll(json.c_str() + since + 20), 1'000'000'000) << json;
     expect_no_node_was_lost();
-    EXPECT_EQ(scene_.run({bin("troupe"), "list", "actors"}).status, 0);
+    auto actors = scene_.run({bin("troupe"), "list", "actors"});
+    EXPECT_EQ(actors.status, 0) << actors.output;
+    EXPECT_NE(actors.output.find("store is away for "), seen.npos) << actors.output;
     if (longer) std::printf("%s\n", seen.c_str());
   } while (std::chrono::steady_clock::now() < least);
   redis_->start();
@@ -210,6 +212,8 @@ TEST_F(RedisAway, CallsAndListingsGoOnAndSpawnsEndClearly) {
   ask("", "tried: spawned");
   EXPECT_NE(status().find("store ready"), std::string::npos) << status();
   EXPECT_NE(status(true).find("\"store_away_since\": 0"), std::string::npos);
+  auto actors = scene_.run({bin("troupe"), "list", "actors"});
+  EXPECT_EQ(actors.output.find("store is away"), std::string::npos) << actors.output;
   ask("check", "all ");
   expect_head_lives();
   end();
