@@ -1,8 +1,6 @@
 // Handles, blanks, pins: what any thread does. The control thread's half: object_client_control.cpp.
 #include "runtime/objects/object_client.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -10,10 +8,6 @@
 
 #include "runtime/objects/lending.h"
 #include "runtime/objects/object_session.h"
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 
 namespace troupe {
 namespace {
@@ -147,25 +141,7 @@ ObjectClient::Space::~Space() {
 std::byte* ObjectClient::Space::bytes() const { return session_->table->writable(nullptr) + blank_.offset; }
 
 void ObjectClient::Space::write(std::uint64_t at, std::span<const std::byte> from) {
-  constexpr std::uint64_t kPiece = ObjectSession::kPiece, kAtOnce = 4 << 20;
-  std::byte* base = session_->table->writable(nullptr);
-  auto& mapped = session_->mapped;
-  std::uint64_t begin = blank_.offset + at, end = begin + from.size();
-  // Faults one by one cost more than the copy, so what is new is populated first, and copied while it is in
-  // the caches; what is mapped goes in one copy, since large ones bypass the caches.
-  for (std::uint64_t to = begin; to < end;) {
-    std::uint64_t first = to / kPiece, piece = first, stop = to;
-    bool known = mapped[first].load(std::memory_order_relaxed);
-    while (stop < end && mapped[piece].load(std::memory_order_relaxed) == known &&
-           (known || stop - to < kAtOnce))
-      stop = std::min(++piece * kPiece, end);
-    if (!known) {
-      ::madvise(base + first * kPiece, (piece - first) * kPiece, MADV_POPULATE_WRITE);
-      for (std::uint64_t one = first; one < piece; ++one) mapped[one].store(true, std::memory_order_relaxed);
-    }
-    std::memcpy(base + to, from.data() + (to - begin), stop - to);
-    to = stop;
-  }
+  session_->copy->copy(session_->table->writable(nullptr), blank_.offset + at, from);
 }
 
 Ref<ObjectHandle> ObjectClient::Space::leave_unsealed(std::uint64_t size) {

@@ -97,7 +97,7 @@ void ObjectClient::begin_attach() {
     auto table = ObjectTable::map({std::move(fds[0]), std::move(fds[1])});
     if (!table) kj::throwFatalException(kj_exception(table.error()));
     made->table = std::move(*table);
-    made->mapped = std::vector<std::atomic<bool>>(made->table->capacity() / ObjectSession::kPiece + 1);
+    made->copy.emplace(made->table->capacity());
     auto connection = kj::heap<RpcConnection>(kj::mv(stream));
     auto store = connection->bootstrap().castAs<wire::ObjectStore>();
     auto request = store.attachRequest();

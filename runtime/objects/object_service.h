@@ -32,7 +32,7 @@ struct ObjectServiceOptions {
   std::string name;          // of the node, for people
   ObjectPuller::Factory puller;
   // Memory is made ready this long after the node joined, up to so many bytes.
-  kj::Duration populate_after = 500 * kj::MILLISECONDS;
+  kj::Duration populate_after = 200 * kj::MILLISECONDS;
   std::uint64_t populate = std::uint64_t{1} << 30;
 };
 

@@ -16,6 +16,7 @@
 
 #include "core/control/rpc.h"
 #include "core/protocol/objects.capnp.h"
+#include "runtime/objects/arena_copy.h"
 #include "runtime/objects/object_client.h"
 #include "runtime/objects/pin_page.h"
 
@@ -29,9 +30,7 @@ struct ObjectSession : std::enable_shared_from_this<ObjectSession> {
   std::uint64_t process = 0;
   std::atomic<bool> dead{false};
   std::atomic<std::uint64_t> objects{0};
-  // Pieces of the arena that this process has written to, so that their pages are mapped.
-  static constexpr std::uint64_t kPiece = 64 << 10;
-  std::vector<std::atomic<bool>> mapped;
+  std::optional<ArenaCopy> copy;
 
   std::mutex mutex;  // guards what follows
   std::vector<ObjectClient::Op> ops;

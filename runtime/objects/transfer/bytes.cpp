@@ -183,11 +183,11 @@ Result<void> receive_object(int socket, const ObjectId& id, const PullTarget& ta
     if (head.kind != PullHead::data || head.bytes > target.size - there)
       return nonsense("more bytes than it has");
     if (head.bytes == 0) continue;
-#ifdef MADV_POPULATE_WRITE
+#ifdef MADV_POPULATE_READ
     // At once, and not page by page while the kernel copies. Pages that are there cost next to nothing.
     auto start = reinterpret_cast<std::uintptr_t>(target.bytes + there) & ~std::uintptr_t{4095};
     auto stop = reinterpret_cast<std::uintptr_t>(target.bytes + there + head.bytes);
-    (void)::madvise(reinterpret_cast<void*>(start), stop - start, MADV_POPULATE_WRITE);
+    (void)::madvise(reinterpret_cast<void*>(start), stop - start, MADV_POPULATE_READ);
 #endif
     if (auto got = receive_all(socket, target.bytes + there, head.bytes); !got) return got;
     there += head.bytes;
