@@ -50,13 +50,17 @@ Communicator::Communicator(CommunicatorOptions options, std::shared_ptr<Exchange
 Communicator::~Communicator() {
   Error why(ErrorKind::cancelled, "the communicator was dropped");
   std::unique_lock lock(mutex_);
-  stopping_ = true;
-  bool idle = !busy_ && queue_.empty();
   // Without an operation nothing has to be aborted, and the connections are not reset.
+  bool idle = !busy_ && queue_.empty();
   if (idle && !broken_) broken_ = why;
-  changed_.notify_all();
   lock.unlock();
   if (!idle) abort(why);
+  // Not before it is broken: the thread, which may have ended the last operation meanwhile, must not look for
+  // another in an empty queue.
+  lock.lock();
+  stopping_ = true;
+  changed_.notify_all();
+  lock.unlock();
   thread_.join();
 }
 

@@ -186,6 +186,19 @@ TEST_P(Abort, OtherRanksGenerationsAndUseBeforeConnect) {
   EXPECT_EQ(result.error().kind, ErrorKind::unavailable) << text_of(result);
 }
 
+// Whoever waits hears of the end a moment before the communicator is idle.
+TEST(Abort, ACommunicatorMayBeDroppedTheMomentItsLastOperationHasEnded) {
+  Watchdog watchdog;
+  for (int round = 0; round < 1000; ++round) {
+    Meeting meeting(1);
+    Communicator group(options_of(0, 1), meeting.exchange(0));
+    ASSERT_TRUE(group.connect().wait());
+    Work last = group.barrier();
+    for (int spin = round % 200; spin > 0; --spin) asm volatile("");
+    if (round % 2 == 0) ASSERT_TRUE(last.wait());
+  }
+}
+
 TEST(Queue, TooManyOperationsAreRefused) {
   run_ranks(
       1,
