@@ -378,8 +378,8 @@ int parent_of(int pid) {
 // Objects are fetched by other nodes, many at once, in both directions; one whose node is killed is lost.
 void objects_far() {
   std::vector<Handle<Keeper>> keepers;
-  for (const auto& node : troupe::nodes())
-    keepers.push_back(troupe::spawn<Keeper>(ActorOptions().node(node.name)));
+  auto options = ActorOptions().on_failure([](const troupe::ActorFailure&) {});  // one dies with its node
+  for (const auto& node : troupe::nodes()) keepers.push_back(troupe::spawn<Keeper>(options.node(node.name)));
   std::vector<std::uint64_t> numbers(4'000'000);
   std::iota(numbers.begin(), numbers.end(), 1);
   std::uint64_t right = add(numbers);
