@@ -153,6 +153,12 @@ bool LocalCluster::ended(pid_t pid, int wait_status) {
   return false;
 }
 
+bool LocalCluster::can_go_on() const {
+  bool head = false, node = false;
+  for (const auto& member : members_) (member.name == "head" ? head : node) |= member.pid > 0;
+  return head && node;
+}
+
 void LocalCluster::end() {
   for (pid_t pid : pids()) ::kill(pid, SIGTERM);
   lifeline_.reset();

@@ -28,6 +28,7 @@ class LocalCluster {
   // Called for each child that this process has reaped. True when it was one of ours, which should not end
   // yet.
   bool ended(pid_t pid, int wait_status);
+  bool can_go_on() const;  // there are a head and a node
 
  private:
   struct Member {

@@ -8,9 +8,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <optional>
+#include <utility>
 
 #include "core/os/process.h"
 #include "tools/troupe/head_client.h"
@@ -82,17 +85,34 @@ pid_t start_program(const Options& options, const std::string& path, const Clust
   return *pid;
 }
 
-// Until `main_child` has ended; its wait status. Of the others `on_other` hears. When `lifeline` ends the
-// child is killed.
-int attend(int signals, int lifeline, pid_t main_child, const std::function<void(pid_t, int)>& on_other) {
+// How long a program may go on in a local cluster that can do nothing more for it.
+constexpr auto kLastPatience = std::chrono::seconds(10);
+
+// Until `main_child` has ended; its wait status. Of the others `on_other` hears, which says whether the child
+// may go on: else it is ended when it has not done so by itself. When `lifeline` ends the child is killed.
+int attend(int signals, int lifeline, pid_t main_child, const std::function<bool(pid_t, int)>& on_other) {
+  bool may_go_on = true;
+  std::optional<std::chrono::steady_clock::time_point> end;
   for (;;) {
     int status = 0;
     for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
       if (pid == main_child) return status;
-      on_other(pid, status);
+      if (!on_other(pid, status) && std::exchange(may_go_on, false))
+        end = std::chrono::steady_clock::now() + kLastPatience;
+    }
+    int limit = -1;
+    if (end) {
+      auto left = std::chrono::ceil<std::chrono::milliseconds>(*end - std::chrono::steady_clock::now());
+      limit = static_cast<int>(std::max<long long>(left.count(), 0));
     }
     pollfd waits[2] = {{signals, POLLIN, 0}, {lifeline, POLLIN, 0}};
-    if (::poll(waits, 2, -1) < 0) continue;
+    int ready = ::poll(waits, 2, limit);
+    if (ready == 0) {
+      std::fprintf(stderr, "troupe run: the local cluster has ended: ending the program\n");
+      ::kill(main_child, SIGTERM);
+      end.reset();
+    }
+    if (ready <= 0) continue;
     if (waits[1].revents != 0) {
       ::kill(main_child, SIGKILL);
       lifeline = -1;
@@ -131,7 +151,7 @@ int work(const Options& options, const std::string& path, std::optional<Cluster>
   end_if_interrupted(set);
   pid_t program = start_program(options, path, *cluster);
   int status = attend(signals.get(), lifeline.get(), program, [&](pid_t pid, int how) {
-    if (local) local->ended(pid, how);
+    return !local || !local->ended(pid, how) || local->can_go_on();
   });
   kill_children_except(local ? local->pids() : std::vector<pid_t>());
   return exit_status(status);
@@ -161,7 +181,7 @@ int run(Options options, const std::vector<std::string>& rest) {
   watched.reset();
   sigset_t set;
   UniqueFd signals = take_signals(set);
-  return exit_status(attend(signals.get(), -1, child, [](pid_t, int) {}));
+  return exit_status(attend(signals.get(), -1, child, [](pid_t, int) { return true; }));
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Whoever dies, nobody survives its owner: not workers, not what actors started, not the head's Redis.
 #include <gtest/gtest.h>
+
 #include <signal.h>
+#include <regex>
 
 #include <algorithm>
 #include <cstdio>
@@ -85,6 +87,26 @@ TEST(Death, OfTroupeRunTakesEverything) {
   ASSERT_TRUE(run.wait_for("probe: lingering")) << run.seen;
   ::kill(run.pid, SIGKILL);
   EXPECT_TRUE(scene.all_gone()) << scene.describe_processes();
+}
+
+// The program would wait for good for what nobody can give it.
+TEST(Death, OfTheOnlyNodeOfALocalClusterEndsTheProgram) {
+  for (const char* member : {"node", "head"}) {
+    Scene scene;
+    auto run = scene.start({bin("troupe"), "run", "--local", "/bin/sleep", "1000"});
+    std::string text;
+    std::smatch at;
+    std::regex program("(^|\\n)[0-9]+ /bin/sleep 1000"), part("([0-9]+) troupe " + std::string(member) + " ");
+    ASSERT_TRUE(eventually([&] {
+      text = scene.describe_processes();
+      return std::regex_search(text, program) && std::regex_search(text, at, part);
+    })) << text;
+    ::kill(std::stoi(at[1]), SIGKILL);
+    auto outcome = run.finish(120);
+    EXPECT_EQ(outcome.status, 128 + SIGTERM) << outcome.output;
+    EXPECT_NE(outcome.output.find("the local cluster has ended"), std::string::npos) << outcome.output;
+    EXPECT_TRUE(scene.all_gone()) << scene.describe_processes();
+  }
 }
 
 TEST(ManyClusters, StartAndEndAtTheSameMoment) {
