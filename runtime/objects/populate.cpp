@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "core/base/log.h"
 #include "runtime/agent/memory_use.h"
@@ -35,11 +36,11 @@ constexpr std::uint64_t kStep = 4 << 20;
 [[noreturn]] void populate(int arena, int talk, std::uint64_t bytes) {
   ::syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   ::syscall(SYS_prctl, PR_SET_NAME, "troupe-populate", 0, 0, 0);
-  ::syscall(SYS_setpriority, PRIO_PROCESS, 0, 19);
-  // Nothing else is kept open by it.
+  // Nothing else is kept open by it; somebody may wait for the end of what it has a copy of.
   ::syscall(SYS_dup3, arena, 0, 0);
   ::syscall(SYS_dup3, talk, 1, 0);
   ::syscall(SYS_close_range, 2U, ~0U, 0);
+  ::syscall(SYS_setpriority, PRIO_PROCESS, 0, 19);
   char byte = 0;
   for (std::uint64_t at = 0; at < bytes && ::syscall(SYS_read, 1, &byte, 1) == 1; at += kStep) {
     std::uint64_t size = std::min(kStep, bytes - at);
@@ -50,6 +51,14 @@ constexpr std::uint64_t kStep = 4 << 20;
     if (::syscall(SYS_write, 1, &byte, 1) != 1) break;
   }
   for (;;) ::syscall(SYS_exit_group, 0);
+}
+
+template <class F>
+auto again(F call) {
+  for (;;) {
+    auto result = call();
+    if (result >= 0 || errno != EINTR) return result;
+  }
 }
 
 // Above the standard ones, also where those are closed.
@@ -113,15 +122,21 @@ void Populate::run(int arena, std::uint64_t bytes, std::chrono::milliseconds aft
   }
   theirs.reset();
   char byte = 0;
-  for (std::uint64_t at = 0; at < bytes && enough_(); at += kStep) {
-    if (::send(mine.get(), &byte, 1, MSG_NOSIGNAL) != 1) break;
-    if (::recv(mine.get(), &byte, 1, 0) != 1) break;
-    made_(std::min(at + kStep, bytes));
+  std::uint64_t ready = 0;
+  while (ready < bytes && enough_()) {
+    if (again([&] { return ::send(mine.get(), &byte, 1, MSG_NOSIGNAL); }) != 1) break;
+    if (again([&] { return ::recv(mine.get(), &byte, 1, 0); }) != 1) break;
+    ready = std::min(ready + kStep, bytes);
+    made_(ready);
   }
   std::lock_guard lock(mutex_);
+  if (ready == 0 && bytes > 0 && !stopping_)
+    log(Level::info, "object memory is not made ready ahead: the kernel cannot, or memory is short");
   ::syscall(SYS_pidfd_send_signal, child_.get(), SIGKILL, nullptr, 0);
   siginfo_t info;
-  ::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(child_.get()), &info, WEXITED);
+  again([&] {
+    return ::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(child_.get()), &info, WEXITED);
+  });
   child_.reset();
 }
 

@@ -5,8 +5,8 @@
 // thread doing so would hold the lock of the address space while it waits for its turn, and on a busy machine
 // keep the control thread from it for seconds; and fallocate leaves the zeroing to the first who comes.
 //
-// Owner: ObjectService. A thread drives the child one step at a time; dropping this kills the child and ends
-// both within one step. The child dies with this process, too.
+// Owner: ObjectService. A thread drives the child one step at a time; dropping this kills the child and
+// waits for both to end. The child dies with this process, too.
 #pragma once
 
 #include <atomic>

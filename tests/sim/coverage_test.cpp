@@ -25,8 +25,10 @@ const std::map<std::string, std::uint64_t>& reached() {
     auto points = simulated_points();
     for (std::uint64_t seed = 100'001; seed <= 100'000 + kSeeds; ++seed) {
       // Each point in its turn, so that those that few histories reach fire too.
-      Outcome outcome = run_seed({.seed = seed, .favourite = points[seed % points.size()]});
-      EXPECT_FALSE(outcome.violation) << "seed " << seed << ": " << *outcome.violation;
+      const FaultPoint* favourite = points[seed % points.size()];
+      Outcome outcome = run_seed({.seed = seed, .favourite = favourite});
+      EXPECT_FALSE(outcome.violation)
+          << "seed " << seed << " --favourite " << favourite->name() << ": " << *outcome.violation;
       for (const auto& [what, times] : outcome.reached) sum[what] += times;
     }
     return sum;

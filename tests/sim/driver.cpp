@@ -64,7 +64,7 @@ kj::Promise<kj::Own<RpcConnection>> Driver::find_head() {
   if (head == nullptr) return kj_exception(Error(ErrorKind::unavailable, "no head can be reached"));
   auto ends = world_.network.connect({host(), &program_.process()}, {head->host(), &head->process()});
   head->accept(kj::mv(ends.second));
-  world_.head_of[program_.number()] = head->number();
+  world_.connects(program_.number(), head->number());
   return kj::heap<RpcConnection>(kj::mv(ends.first), nullptr, false);
 }
 

@@ -126,10 +126,12 @@ TYPED_TEST(HeadChange, ASilentHeadIsLeftForOneThatAnswers) {
   EXPECT_EQ(other.asked, 1);
 }
 
-// The watch had begun to look for another head when the silent one's connection broke.
+// The watch had reached another head, and waited for the silent one's last chance, when that one's connection
+// broke.
 TYPED_TEST(HeadChange, AHeadIsNotLeftForTheSilenceOfTheOneBefore) {
-  this->heads_.serves(true);
-  this->pass(4 * kSecond);
+  FakeHead& hangs = this->heads_.serves(true);
+  this->pass(2600 * kMilli);
+  EXPECT_EQ(hangs.asked, 1);
   this->heads_.dies();
   FakeHead& healthy = this->heads_.serves();
   this->pass(20 * kSecond);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "core/base/fault_point.h"
 #include "tests/sim/simulation.h"
 
 namespace {
@@ -18,6 +19,7 @@ constexpr const char* kUsage =
     "       --trace          prints each step, also of seeds that hold\n"
     "       --counts         prints what was reached, and how often\n"
     "       --survey         goes on after a violation, and prints no traces\n"
+    "       --favourite NAME the fault point that fires often\n"
     "       --for SECONDS    stops after that time\n";
 
 void print_trace(const Outcome& outcome) {
@@ -28,6 +30,7 @@ void print_trace(const Outcome& outcome) {
 
 int main(int argc, char** argv) {
   std::uint64_t first = 1, last = 0;
+  const troupe::FaultPoint* favourite = nullptr;
   bool trace = false, counts = false, survey = false;
   double limit = 0;
   for (int i = 1; i < argc; ++i) {
@@ -39,6 +42,14 @@ int main(int argc, char** argv) {
       last = dots == range.npos ? first : std::strtoull(range.c_str() + dots + 2, nullptr, 10);
     } else if (word == "--for" && i + 1 < argc) {
       limit = std::atof(argv[++i]);
+    } else if (word == "--favourite" && i + 1 < argc) {
+      for (troupe::FaultPoint* point : troupe::FaultPoints::all())
+        if (std::strcmp(point->name(), argv[i + 1]) == 0) favourite = point;
+      if (favourite == nullptr) {
+        std::fprintf(stderr, "troupe-sim: there is no fault point %s\n", argv[i + 1]);
+        return 2;
+      }
+      ++i;
     } else if (word == "--trace") {
       trace = true;
     } else if (word == "--counts") {
@@ -62,14 +73,14 @@ int main(int argc, char** argv) {
   std::uint64_t done = 0, steps = 0, violations = 0;
   double simulated = 0;
   for (std::uint64_t seed = first; seed <= last; ++seed) {
-    Outcome outcome = troupe::sim::run_seed({.seed = seed, .keep_trace = trace});
+    Outcome outcome = troupe::sim::run_seed({.seed = seed, .keep_trace = trace, .favourite = favourite});
     if (outcome.violation && survey) {
       std::printf("seed %llu: VIOLATION: %s\n", static_cast<unsigned long long>(seed),
                   outcome.violation->c_str());
       ++violations;
     } else if (outcome.violation) {
       // Once more, for its trace.
-      if (!trace) outcome = troupe::sim::run_seed({.seed = seed, .keep_trace = true});
+      if (!trace) outcome = troupe::sim::run_seed({.seed = seed, .keep_trace = true, .favourite = favourite});
       print_trace(outcome);
       std::printf("seed %llu: VIOLATION: %s\n", static_cast<unsigned long long>(seed),
                   outcome.violation ? outcome.violation->c_str() : "it did not come again");

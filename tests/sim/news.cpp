@@ -30,11 +30,13 @@ void once_lanes_know(Program& program, What what) {
   }
 }
 
-// The number of the head whose news the program hears. What was sent by the one before arrives before its
-// connection ends, and only then is there another.
+// The number of the head whose news the program hears; of two, while the one before may yet be heard, that.
 std::uint64_t told_by(Program& program) {
+  constexpr Micros kLate = 2 * kSecond;
   std::uint64_t agent = program.options().agent;
-  return program.world().head_of[agent != 0 ? agent : program.number()];
+  World& world = program.world();
+  const World::Connected& one = world.connected[agent != 0 ? agent : program.number()];
+  return one.before != 0 && world.time.now() - one.since < kLate ? one.before : one.head;
 }
 
 // A head tells of a lost node at once. When it ends before that is on the disk, the node comes back, and what

@@ -57,7 +57,7 @@ kj::Promise<kj::Own<RpcConnection>> Node::connection(std::uint64_t number) {
   if (head == nullptr) return kj_exception(Error(ErrorKind::unavailable, "no head can be reached"));
   auto ends = cluster_.world().network.connect({name_, &agent_->process}, {head->host(), &head->process()});
   head->accept(kj::mv(ends.second));
-  cluster_.world().head_of[number] = head->number();
+  cluster_.world().connects(number, head->number());
   return kj::heap<RpcConnection>(kj::mv(ends.first), nullptr, false);
 }
 

@@ -68,11 +68,19 @@ struct World {
   CallJudge calls;
   Chances chances;
   std::uint64_t heads_started = 0;
-  std::map<std::uint64_t, std::uint64_t>
-      head_of;                                 // that a driver or an agent, by its pid, has connected to last
-  std::map<std::uint64_t, Program*> programs;  // that take links, by the number of their process
-  std::vector<ActorId> actors;                 // ever asked for
-  inline static World* running = nullptr;      // one at a time
+  // The head that a driver or an agent, by its pid, has connected to last, and the one before.
+  struct Connected {
+    std::uint64_t head = 0, before = 0;
+    Micros since = 0;
+  };
+  std::map<std::uint64_t, Connected> connected;
+  void connects(std::uint64_t pid, std::uint64_t head) {
+    Connected& one = connected[pid];
+    if (one.head != head) one = {head, one.head, time.now()};
+  }
+  std::map<std::uint64_t, Program*> programs;    // that take links, by the number of their process
+  std::vector<ActorId> actors;                   // ever asked for
+  inline static World* running = nullptr;        // one at a time
   std::map<std::string, std::uint64_t> reached;  // what happened, and how often
   // Above every pid the kernel gives out, so that no signal of a mistaken product reaches a real process.
   std::uint64_t last_pid = 10'000'000;
