@@ -186,16 +186,39 @@ TEST_P(Abort, OtherRanksGenerationsAndUseBeforeConnect) {
   EXPECT_EQ(result.error().kind, ErrorKind::unavailable) << text_of(result);
 }
 
-// Whoever waits hears of the end a moment before the communicator is idle.
+// Lets the first operation go on when told.
+class Gate final : public Exchange {
+ public:
+  explicit Gate(std::shared_ptr<Exchange> behind) : behind_(std::move(behind)) {}
+  void open() { open_ = true; }
+  Result<std::vector<std::string>> all_gather(const std::string& mine, std::int64_t deadline_ns) override {
+    while (!open_) std::this_thread::yield();
+    return behind_->all_gather(mine, deadline_ns);
+  }
+  void cancel(const Error& why) override { behind_->cancel(why); }
+
+ private:
+  std::shared_ptr<Exchange> behind_;
+  std::atomic<bool> open_ = false;
+};
+
+// The communicator's thread ends its last operation while the destructor runs, now a little earlier, now a
+// little later.
 TEST(Abort, ACommunicatorMayBeDroppedTheMomentItsLastOperationHasEnded) {
   Watchdog watchdog;
-  for (int round = 0; round < 1000; ++round) {
+  for (int round = 0; round < 2000; ++round) {
     Meeting meeting(1);
-    Communicator group(options_of(0, 1), meeting.exchange(0));
-    ASSERT_TRUE(group.connect().wait());
-    Work last = group.barrier();
-    for (int spin = round % 200; spin > 0; --spin) asm volatile("");
-    if (round % 2 == 0) ASSERT_TRUE(last.wait());
+    auto gate = std::make_shared<Gate>(meeting.exchange(0));
+    std::atomic<bool> dropping = false;
+    Communicator group(options_of(0, 1), gate);
+    Work last = group.connect();
+    last.then([&](const Result<void>&) {
+      while (!dropping) std::this_thread::yield();
+      for (int spin = round % 400; spin > 0; --spin) asm volatile("");
+    });
+    gate->open();
+    while (!last.done()) std::this_thread::yield();
+    dropping = true;
   }
 }
 
