@@ -321,8 +321,8 @@ kj::Promise<void> HeadState::watch_nodes() {
     kj::Duration late = now - before - step;
     std::vector<NodeId> silent;
     for (auto& [id, peer] : nodes_) {
-      if (late > step) peer->last_seen = peer->last_seen + late;
-      if (now - peer->last_seen > options_.heartbeat_timeout) silent.push_back(id);
+      if (late > step) peer->silence.forgive(late);
+      if (peer->silence.too_long(now)) silent.push_back(id);
     }
     std::erase_if(nodes_, [&](const auto& entry) {
       const NodeRecord* record = core_.node(entry.first);
@@ -330,8 +330,9 @@ kj::Promise<void> HeadState::watch_nodes() {
     });
     for (NodeId id : silent) {
       if (node(id) == nullptr) continue;
-      node_gone(id, nodes_.at(id).get(),
-                "no heartbeat for " + std::to_string(options_.heartbeat_timeout / kj::MILLISECONDS) + " ms");
+      node_gone(
+          id, nodes_.at(id).get(),
+          "no heartbeat for " + std::to_string(nodes_.at(id)->silence.patience() / kj::MILLISECONDS) + " ms");
     }
     return watch_nodes();
   });
@@ -357,7 +358,7 @@ void HeadState::seen(NodeId id) {
         kj_exception(Error(ErrorKind::not_found,
                            "node " + to_string(id) + " was declared lost; end its workers and join again")));
   }
-  peer->last_seen = timer_.now();
+  peer->silence.heard(timer_.now());
 }
 
 NodePeer* HeadState::node(NodeId id) {

@@ -19,7 +19,11 @@ FaultPoint place_twice("head.place.twice"), destroy_twice("head.destroy.twice");
 }  // namespace
 
 NodePeer::NodePeer(HeadState& head, NodeId id, wire::Agent::Client agent)
-    : last_seen(head.timer().now()), head_(head), id_(id), agent_(kj::mv(agent)), tasks_(head) {}
+    : silence(head.timer().now(), head.options().heartbeat_timeout),
+      head_(head),
+      id_(id),
+      agent_(kj::mv(agent)),
+      tasks_(head) {}
 
 void NodePeer::start_job(const JobInfo& info) {
   flush();

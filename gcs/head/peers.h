@@ -15,6 +15,7 @@
 #include "core/protocol/cluster.capnp.h"
 #include "gcs/control_store/actions.h"
 #include "gcs/groups/group_table.h"
+#include "gcs/head/silence.h"
 
 namespace troupe::gcs {
 
@@ -32,7 +33,7 @@ class NodePeer {
   void flush();                                            // sends what was gathered, in order
   wire::Agent::Client agent() { return agent_; }
 
-  kj::TimePoint last_seen;
+  Silence silence;
 
  private:
   void send_places();

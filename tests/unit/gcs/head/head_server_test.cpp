@@ -201,6 +201,18 @@ TEST_F(HeadServerTest, ASilentNodeIsLostAndToldSo) {
   EXPECT_EQ(error->kind, ErrorKind::not_found);
 }
 
+// Short of processor time, not dead: its heartbeats come ever later.
+TEST_F(HeadServerTest, ANodeThatBeatsLateIsGivenTime) {
+  auto node = joined("n1", 4);
+  for (int pause : {3, 5, 8, 14, 20, 20}) {
+    for (int i = 0; i < pause; ++i) advance(100 * kj::MILLISECONDS);
+    node->hold().heartbeatRequest().send().wait(scope_);
+  }
+  EXPECT_EQ(head_->core().node(node->id)->phase, NodePhase::alive);
+  for (int i = 0; i < 32; ++i) advance(100 * kj::MILLISECONDS);
+  EXPECT_EQ(head_->core().node(node->id)->phase, NodePhase::dead);
+}
+
 TEST_F(HeadServerTest, AHeadThatWasStoppedDoesNotBlameItsNodes) {
   auto node = joined("n1", 4);
   advance(400 * kj::MILLISECONDS);
