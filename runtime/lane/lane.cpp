@@ -113,6 +113,11 @@ void Lane::stop(const std::string& why) {
     thread.join();
   }
   stopping_ = true;
+  // Threads that wait here see it and fail what they wait for.
+  while (inside_.load() > 0) {
+    kick();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 // ---- handing work in ----

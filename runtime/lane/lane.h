@@ -135,9 +135,12 @@ class Lane {
   // Turns for as long as the policy allows or until `state` is done; true when something happened.
   bool poll(const CallState* state);
   bool drive(CallState& state, std::int64_t limit);
+  bool sleep_beside(CallState& state, std::int64_t limit);  // another thread drives
+  void fail_at_the_end(CallState& state);
   bool drive_nested(CallState& state, std::int64_t limit);
   bool wait_handing_off(CallState& state, std::int64_t limit);
   void leave_driving();
+  bool wake_driver();  // when what it sleeps for is done
   void take_baton();
   void drop_baton();
   void yield_baton();
@@ -178,9 +181,10 @@ class Lane {
   // The driver's lane.
   std::atomic<bool> driven_{false};              // a thread drives: others sleep on their state
   const CallState* driver_sleeps_on_ = nullptr;  // the state for which it sleeps in epoll; under the baton
-  std::atomic<int> driver_asleep_{0};
+  std::atomic<std::uint32_t> driver_naps_{0};    // odd while it sleeps
   std::atomic<std::uint64_t> attended_{0};
   std::atomic<int> sleepers_{0};
+  std::atomic<int> inside_{0};  // threads in wait() that are on no lane; stop() waits for them
   std::atomic<bool> light_{false};
   std::atomic<std::uint32_t> kicks_{0};
   int quick_drives_ = 0;  // takeovers in a row that did not need to sleep; under the baton

@@ -18,7 +18,12 @@ bool Lane::wait(CallState& state, std::int64_t limit) {
     Lane& here = *current_lane;
     return here.options_.hand_off ? here.wait_handing_off(state, limit) : here.drive_nested(state, limit);
   }
-  if (options_.drivable) return drive(state, limit);
+  if (options_.drivable) {
+    inside_.fetch_add(1);
+    bool done = drive(state, limit);
+    inside_.fetch_sub(1);  // the lane may be gone from here on
+    return done;
+  }
   return state.sleep_until_done(limit == 0 ? -1 : std::max<std::int64_t>(limit - steady_ns(), 0));
 }
 
@@ -27,7 +32,7 @@ bool Lane::drive(CallState& state, std::int64_t limit) {
     sleepers_.fetch_add(1);
     // Whoever leaves the lane next arms it for us; if it has left already, the background thread must look.
     if (!driven_.load() && !kicked_.exchange(true)) kick();
-    bool done = state.sleep_until_done(limit == 0 ? -1 : std::max<std::int64_t>(limit - steady_ns(), 0));
+    bool done = sleep_beside(state, limit);
     sleepers_.fetch_sub(1);
     return done;
   }
@@ -44,7 +49,7 @@ bool Lane::drive(CallState& state, std::int64_t limit) {
     if (progress || poll(&state)) continue;
     quick_drives_ = 0;
     driver_sleeps_on_ = &state;
-    driver_asleep_.store(1);
+    driver_naps_.fetch_add(1);
     // Another thread may have finished it while this one had yielded.
     if (arm() && !state.done() && !stopping_) {
       int timeout = timeout_until(wake_time(limit));
@@ -53,20 +58,51 @@ bool Lane::drive(CallState& state, std::int64_t limit) {
       take_baton();
     }
     driver_sleeps_on_ = nullptr;
-    driver_asleep_.store(0);
-    driver_asleep_.notify_one();
+    driver_naps_.fetch_add(1);
+    driver_naps_.notify_one();
     disarm();
   }
-  if (stopping_ && !state.done() && &state.lane() == this) {
-    turn();
-    state.fail(Error(ErrorKind::cancelled, "the process ends"));
-  }
+  if (stopping_) fail_at_the_end(state);
   leave_driving();
   return state.done();
 }
 
+// Calls fail when the lane stops, and wake who sleeps on them; other futures tell nobody: this thread looks.
+bool Lane::sleep_beside(CallState& state, std::int64_t limit) {
+  constexpr std::int64_t kLook = 100'000'000;
+  for (;;) {
+    std::int64_t left = limit == 0 ? kLook : std::clamp<std::int64_t>(limit - steady_ns(), 0, kLook);
+    if (state.sleep_until_done(left)) return true;
+    if (limit != 0 && steady_ns() >= limit) return false;
+    if (!stopping_) continue;
+    take_baton();
+    current_lane = this;
+    fail_at_the_end(state);
+    current_lane = nullptr;
+    drop_baton();
+    return state.done();
+  }
+}
+
+void Lane::fail_at_the_end(CallState& state) {
+  if (state.done() || &state.lane() != this) return;
+  turn();
+  state.fail(Error(ErrorKind::cancelled, "the process ends"));
+}
+
+// The ring is for the driver alone: this thread stays out of epoll until the other is up.
+bool Lane::wake_driver() {
+  if (driver_sleeps_on_ == nullptr || !driver_sleeps_on_->done()) return false;
+  std::uint32_t nap = driver_naps_.load();
+  drop_baton();
+  kick();
+  driver_naps_.wait(nap);
+  take_baton();
+  return true;
+}
+
 void Lane::leave_driving() {
-  bool call = !dirty_.empty() || !ready_.empty();
+  bool call = !dirty_.empty() || !ready_.empty() || stopping_;
   bool light = light_.load(std::memory_order_relaxed);
   // Who comes this often without sleeping spares the doorbells once the background thread knows.
   if (!light && quick_drives_ == kQuickDrives) call = true;
@@ -104,15 +140,7 @@ void Lane::background() {
       if (contenders_.load(std::memory_order_relaxed) > 0) yield_baton();
     }
     if (stopping_) break;
-    if (driver_sleeps_on_ != nullptr && driver_sleeps_on_->done()) {
-      // The ring is for the driver alone: this thread stays out of epoll until the other is up.
-      current_lane = nullptr;
-      drop_baton();
-      kick();
-      driver_asleep_.wait(1);
-      take_baton();
-      continue;
-    }
+    if (wake_driver()) continue;
     std::uint64_t attended = attended_.load(std::memory_order_relaxed);
     bool light = attended != seen && quick_drives_ >= kQuickDrives && sleepers_.load() == 0;
     if (!light) quick_drives_ = 0;
@@ -138,6 +166,7 @@ void Lane::background() {
   light_.store(false);
   current_lane = nullptr;
   drop_baton();
+  kick();  // the driver may sleep
 }
 
 }  // namespace troupe

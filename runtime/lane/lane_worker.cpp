@@ -78,6 +78,7 @@ bool Lane::drive_nested(CallState& state, std::int64_t limit) {
     if (state.done() || stopping_) break;
     if (contenders_.load(std::memory_order_relaxed) > 0) yield_baton();
     if (limit != 0 && steady_ns() >= limit) break;
+    if (wake_driver()) continue;
     if (progress || poll(&state)) continue;
     if (arm() && !state.done() && !stopping_) {
       std::int64_t at = wake_time(limit);

@@ -223,6 +223,67 @@ TEST_F(LaneTest, StopEndsContinuationsToo) {
   }
 }
 
+// The background thread waits in a continuation, and receives what another thread sleeps for.
+TEST_F(LaneTest, AContinuationThatBlocksKeepsNobodyElseWaiting) {
+  World::Options options;
+  options.workers = 2;
+  options.poll = 0us;
+  World world(options);
+  Caller<Sleeper> quick(world.driver(), world.spawn<Sleeper>(0)),
+      slow(world.driver(), world.spawn<Sleeper>(1));
+  for (int round = 0; round < 10; ++round) {
+    auto nested = pending(world.driver());
+    std::promise<void> inside;
+    auto blocked = quick.call<&Sleeper::quick>(1).then([&](int) {
+      inside.set_value();
+      return Future<int>(nested).get();
+    });
+    inside.get_future().wait();
+    auto opener = std::async(std::launch::async, [round] {
+      gate.await_arrivals(round + 1);
+      std::this_thread::sleep_for(20ms);
+      gate.open();
+    });
+    auto gated = slow.call<&Sleeper::slow>(7);
+    bool came = gated.wait_for(20s);
+    finish(nested, 3);
+    ASSERT_TRUE(came);
+    EXPECT_EQ(gated.get(), 7);
+    EXPECT_EQ(blocked.get(), 3);
+  }
+}
+
+TEST_F(LaneTest, StopEndsThreadsThatSleepInGet) {
+  for (int round = 0; round < 30; ++round) {
+    World::Options options;
+    options.poll = 0us;
+    World world(options);
+    Caller<Sleeper> actor(world.driver(), world.spawn<Sleeper>());
+    auto gated = actor.call<&Sleeper::slow>(round);
+    // One drives the lane, the others sleep beside it; two of them for what is no call.
+    std::vector<Future<int>> waited;
+    waited.push_back(std::move(gated));
+    for (int i = 0; i < 2; ++i) waited.emplace_back(pending(world.driver()));
+    std::vector<std::thread> threads;
+    std::atomic<int> cancelled{0};
+    for (auto& future : waited) {
+      threads.emplace_back([&] {
+        try {
+          (void)future.get();
+        } catch (const Cancelled&) {
+          ++cancelled;
+        }
+      });
+    }
+    gate.await_arrivals(round + 1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(round % 3 * 5));
+    world.driver().stop("the program ends");
+    for (auto& thread : threads) thread.join();
+    EXPECT_EQ(cancelled, 3);
+    gate.open();
+  }
+}
+
 TEST_F(LaneTest, WaitingAfterStopFailsInsteadOfHanging) {
   World world;
   world.driver().stop("the program ends");
