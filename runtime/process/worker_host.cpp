@@ -17,7 +17,8 @@ struct WorkerHost::Making {
   ActorIdentity identity;
   std::vector<std::byte> args;
   std::optional<Durability> plan;
-  OpenedJournal journal;  // of a durable one
+  OpenedJournal journal;                       // of a durable one
+  std::shared_ptr<std::atomic<bool>> dropped;  // nobody wants it any more
 
   Result<void> build(ActorCell& cell, Lane& here, DurableActor::Lost lost) {
     Reader reader(args);
@@ -111,8 +112,9 @@ void WorkerHost::place(wire::Placement::Reader placement) {
   }
   if (hosted_.count(identity.id)) return;  // a repeated request
   std::uint16_t lane = static_cast<std::uint16_t>(next_lane_++ % lanes_.size());
-  hosted_[identity.id] = {lane, identity.incarnation};
-  auto making = std::make_shared<Making>(Making{lane, *table, std::move(identity), {}, {}, {}});
+  auto dropped = std::make_shared<std::atomic<bool>>(false);
+  hosted_[identity.id] = {lane, identity.incarnation, dropped};
+  auto making = std::make_shared<Making>(Making{lane, *table, std::move(identity), {}, {}, {}, dropped});
   auto args = spec.getArgs();
   making->args.resize(args.size());
   if (args.size() != 0) std::memcpy(making->args.data(), args.begin(), args.size());
@@ -148,10 +150,19 @@ void WorkerHost::make(std::shared_ptr<Making> making) {
       auto made = making_->build(*cell, here, [host = &host_, id, incarnation](const Error& why) {
         host->loop_.post([host, id, incarnation, why] { host->lose(id, incarnation, why); });
       });
-      if (made)
+      // Its constructor may have waited for long, and others have run on the lane meanwhile.
+      bool wanted = !*making_->dropped;
+      if (made && wanted)
         here.actors()[id] = cell;
       else
         cell->release();
+      if (wanted) report(made, id, incarnation);
+      delete this;
+    }
+    void discard() override { delete this; }
+
+   private:
+    void report(const Result<void>& made, ActorId id, std::uint32_t incarnation) {
       host_.loop_.post([&host = host_, lane = making_->lane, id, incarnation,
                         failure = made ? nullptr : std::make_shared<const Error>(made.error())] {
         if (failure)
@@ -159,11 +170,8 @@ void WorkerHost::make(std::shared_ptr<Making> making) {
         else
           host.report_alive(id, incarnation, lane);
       });
-      delete this;
     }
-    void discard() override { delete this; }
 
-   private:
     WorkerHost& host_;
     std::shared_ptr<Making> making_;
   };
@@ -172,16 +180,22 @@ void WorkerHost::make(std::shared_ptr<Making> making) {
 }
 
 void WorkerHost::lose(ActorId actor, std::uint32_t incarnation, const Error& why) {
-  if (!hosted_.count(actor)) return;
+  if (!hosts(actor, incarnation)) return;
   destroy(actor, incarnation);
   report_failed(actor, incarnation, why);
 }
 
+bool WorkerHost::hosts(ActorId actor, std::uint32_t incarnation) const {
+  auto at = hosted_.find(actor);
+  return at != hosted_.end() && at->second.incarnation == incarnation;
+}
+
 void WorkerHost::destroy(ActorId actor, std::uint32_t incarnation) {
   opening_.erase({actor, incarnation});
+  if (!hosts(actor, incarnation)) return;
   auto at = hosted_.find(actor);
-  if (at == hosted_.end()) return;
   Lane& lane = *lanes_[at->second.lane];
+  *at->second.dropped = true;
   hosted_.erase(at);
   supervisor_.owner_ended(actor);
   lane.post_function([&lane, actor, incarnation] {
@@ -225,13 +239,16 @@ void WorkerHost::fail(ActorId actor, const Error& why) {
 // ---- reports ----
 
 void WorkerHost::report_alive(ActorId actor, std::uint32_t incarnation, std::uint16_t lane) {
+  if (!hosts(actor, incarnation)) return;
   reports_.push_back({actor, incarnation, lane, nullptr});
   report_later();
 }
 
 void WorkerHost::report_failed(ActorId actor, std::uint32_t incarnation, const Error& error) {
-  hosted_.erase(actor);
-  supervisor_.owner_ended(actor);
+  if (hosts(actor, incarnation)) {
+    hosted_.erase(actor);
+    supervisor_.owner_ended(actor);
+  }
   reports_.push_back({actor, incarnation, 0, std::make_shared<const Error>(error)});
   report_later();
 }

@@ -2,6 +2,7 @@
 // gives them their links. Control thread.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <set>
 #include <vector>
@@ -67,7 +68,10 @@ class WorkerHost {
   struct Hosted {
     std::uint16_t lane;
     std::uint32_t incarnation;
+    std::shared_ptr<std::atomic<bool>>
+        dropped;  // set before its end is posted: it may be in its constructor still
   };
+  bool hosts(ActorId actor, std::uint32_t incarnation) const;
   std::unordered_map<ActorId, Hosted> hosted_;
   Journals journals_;
   std::set<std::pair<ActorId, std::uint32_t>> opening_;  // their journals are being read
