@@ -66,8 +66,11 @@ void submit(Lane& lane, const std::shared_ptr<ActorRef>& actor, CallSource& sour
     return;
   }
   if (lane.try_enter()) {
+    struct Leave {
+      Lane& lane;
+      ~Leave() { lane.leave(); }
+    } leave{lane};
     lane.routes().submit(actor->route(lane), source, request, state);
-    lane.leave();
     return;
   }
   Writer args;

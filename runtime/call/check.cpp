@@ -38,7 +38,7 @@ std::string RouteTable::check(const Route& route) const {
     if (!waits) return "a route waits for a link that nobody sets up";
   }
   std::uint64_t before = 0;
-  for (const auto& call : route.waiting) {
+  for (const auto& [number, call] : route.waiting) {
     if (call->number < before) return "calls wait in another order than they were made";
     before = call->number;
     bool ending = route.state == Route::open && route.peer->closed();

@@ -39,7 +39,12 @@ void Invocation::send_item(Writer& item) {
     std::shared_ptr<Attachments> attachments(item.take_attachments());
     auto deliver = [state = state, bytes = std::move(bytes), attachments] {
       Reader reader(bytes, attachments.get());
-      state->take_item(reader);
+      try {
+        state->take_item(reader);
+      } catch (const std::exception& e) {
+        state->lane().routes().abandon(
+            *state, codec_error(e, ErrorKind::internal, "a stream's item could not be decoded"));
+      }
     };
     if (Lane::current() == &state->lane())
       deliver();
@@ -94,21 +99,21 @@ void Invocation::complete() {
   delete this;
 }
 
-void Invocation::arrive(Lane& here) {
+bool Invocation::try_arrive(Lane& here) {
   auto at = here.actors().find(target);
   if (at == here.actors().end() || at->second->ended() ||
       (incarnation != 0 && at->second->identity().incarnation != incarnation)) {
-    not_here();
-    return;
+    return false;
   }
   at->second->accept(this);
+  return true;
 }
 
 void Invocation::run_task() {
   if (returning_)
     complete();
-  else
-    arrive(*Lane::current());
+  else if (!try_arrive(*Lane::current()))
+    not_here();
 }
 
 void Invocation::drop_task() { delete this; }

@@ -67,7 +67,9 @@ class Invocation : public LaneTask, public Pooled {
 
   void run_task() override;  // arrival at the actor's lane, or the result's arrival at the caller's
   void drop_task() override;
-  void arrive(Lane& here);  // at the target's lane, from a caller in this process
+  // At the target's lane, from a caller in this process; false, and nothing done: that incarnation is not
+  // here.
+  bool try_arrive(Lane& here);
   // Sends the outcome to whoever waits and disposes of this.
   void reply();
 

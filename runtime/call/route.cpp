@@ -71,6 +71,16 @@ void RouteTable::submit(Route& route, CallSource& source, const CallRequest& req
     state->in_flight.target = route.actor;
     if (request.deadline != 0) lane_.set_deadline(*state, request.deadline);
   }
+  try {
+    dispatch(route, source, request, number, state);
+  } catch (...) {  // from the encoding of an argument
+    if (state != nullptr) lane_.forget_deadline(*state);
+    throw;
+  }
+}
+
+void RouteTable::dispatch(Route& route, CallSource& source, const CallRequest& request, std::uint64_t number,
+                          CallState* state) {
   bool open = route.state == Route::open;
   bool once = request.retries == 0 && !route.durable;  // it will not be sent again
   if (open && once) {
@@ -161,7 +171,8 @@ void RouteTable::enqueue(Route& route, std::unique_ptr<QueuedCall> call) {
     }
     return;
   }
-  route.waiting.push_back(std::move(call));
+  std::uint64_t number = call->number;
+  route.waiting.emplace(number, std::move(call));
   if (route.state == Route::unknown && !route.returning)
     ask(route);
   else if (route.state == Route::open)
@@ -214,19 +225,18 @@ void RouteTable::send_local(Route& route, Invocation* call, const CallRequest& r
   call->credit = request.credit;
   call->trace = request.trace;
   call->chain = std::move(chain);
-  if (route.local_lane == &lane_)
-    call->arrive(lane_);
-  else
-    route.local_lane->post(call);
+  // Where it is not any more it comes back from there, as it would from another lane: after the caller has
+  // kept what it takes to send it again.
+  if (route.local_lane != &lane_ || !call->try_arrive(lane_)) route.local_lane->post(call);
 }
 
 void RouteTable::send_waiting(Route& route) {
   auto calls = std::move(route.waiting);
   route.waiting.clear();
   ++route.handles;  // a call that turns out to be in the wrong place must not take the route with it
-  for (auto& call : calls) {
+  for (auto& [number, call] : calls) {
     if ((route.state != Route::open && route.state != Route::local) || !send(route, *call)) {
-      route.waiting.push_back(std::move(call));
+      route.waiting.emplace(number, std::move(call));
       continue;
     }
     retain(std::move(call));
@@ -244,7 +254,9 @@ void RouteTable::abandon(CallState& state, const Error& why) {
   if (Peer* peer = state.in_flight.peer) peer->abandon(state);
   state.fail(why);
   auto at = routes_.find(target);
-  if (at == routes_.end() || at->second->state != Route::local) return;
+  if (at == routes_.end()) return;
+  if (at->second->waiting.erase(number) > 0) return forget_if_unused(*at->second);
+  if (at->second->state != Route::local) return;
   Lane* there = at->second->local_lane;
   auto cancel = [there, target, number] {
     auto cell = there->actors().find(target);

@@ -77,9 +77,9 @@ struct Route {
   Outstanding outstanding;  // when durable
   bool observed = false;    // a caller has got the news of its death
   bool returning = false;   // calls to a lane of this process may still come back undone
-  std::vector<std::unique_ptr<QueuedCall>> waiting;
-  std::vector<Ref<CallState>> orphans;  // were in flight, wait for the verdict
-  std::string broke;                    // why the link ended that they were on
+  std::map<std::uint64_t, std::unique_ptr<QueuedCall>> waiting;  // by number: in the order made
+  std::vector<Ref<CallState>> orphans;                           // were in flight, wait for the verdict
+  std::string broke;                                             // why the link ended that they were on
   std::shared_ptr<const Error> death;
 };
 
@@ -95,7 +95,8 @@ class RouteTable {
   void add_handle(Route& route) { ++route.handles; }
   void drop_handle(ActorId actor);
 
-  // `state` null: one way. Failures, also immediate ones, show in the state.
+  // `state` null: one way. Failures, also immediate ones, show in the state; only what the encoding of an
+  // argument throws is thrown.
   void submit(Route& route, CallSource& source, const CallRequest& request, CallState* state);
   void submit_encoded(Route& route, std::unique_ptr<QueuedCall> call);
 
@@ -136,6 +137,8 @@ class RouteTable {
 
   void ask(Route& route);
   void await_returns(Route& route, Lane& there);
+  void dispatch(Route& route, CallSource& source, const CallRequest& request, std::uint64_t number,
+                CallState* state);
   void retain(std::unique_ptr<QueuedCall> call);  // was sent: kept while it may be sent again
   void enqueue(Route& route, std::unique_ptr<QueuedCall> call);
   void requeue(Route& route, CallState& state);

@@ -18,9 +18,7 @@ void RouteTable::requeue(Route& route, CallState& state) {
   --call->request.retries;
   call->state = Ref<CallState>::share(&state);
   std::uint64_t number = state.in_flight.call;
-  auto later = std::find_if(route.waiting.begin(), route.waiting.end(),
-                            [&](const auto& other) { return other->number > number; });
-  route.waiting.insert(later, std::move(call));
+  route.waiting.emplace(number, std::move(call));
 }
 
 // A call in flight whose incarnation ended: again in its old place if it may be repeated, else it waits for
@@ -206,7 +204,7 @@ void RouteTable::observe_death(Route& route) {
 void RouteTable::fail_waiting(Route& route, const Error& why) {
   auto calls = std::move(route.waiting);
   route.waiting.clear();
-  for (auto& call : calls) {
+  for (auto& [number, call] : calls) {
     if (call->state) call->state->fail(why);
   }
 }

@@ -32,7 +32,7 @@ void RouteTable::learn(const ActorNews& news) {
     // A call that its caller has given up tells nobody.
     bool heard = false;
     for (auto& orphan : route.orphans) heard |= !orphan->done();
-    for (auto& call : route.waiting) heard |= call->state && !call->state->done();
+    for (auto& [number, call] : route.waiting) heard |= call->state && !call->state->done();
     if (heard) observe_death(route);
     fail_orphans(route, true, news.failure.get());
     fail_waiting(route, died_error(route.actor, route.incarnation, news.failure.get()));

@@ -325,7 +325,14 @@ class TypedInvocation<T, M, Generator<V>> final : public MethodInvocation<T, M> 
       static thread_local Writer scratch;
       scratch.clear();
       scratch.set_sharing(this->shares && this->peer != nullptr);
-      encode(scratch, *value);
+      try {
+        encode(scratch, *value);
+      } catch (...) {
+        Error error = current_error();
+        error.message = "an item of the stream could not be encoded: " + error.message;
+        finish([&] { this->failed(std::move(error)); });
+        return;
+      }
       --this->credit;
       sent_ = true;
       this->send_item(scratch);

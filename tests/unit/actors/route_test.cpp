@@ -284,6 +284,54 @@ TEST_P(RouteTest, MismatchIsNotRepeated) {
 }
 
 // The directory says the actor is on a lane of this process, but it has just ended there.
+// Nothing holds the arguments of calls that have ended.
+TEST_P(RouteTest, CallsThatEndWhileTheyWaitAreForgotten) {
+  World world(options());
+  ActorId id = world.spawn<Zoo>();
+  world.forget(id);
+  Caller<Zoo> zoo(world.driver(), id);
+  auto waits = [&] {
+    std::size_t count = 0;
+    World::on(world.driver(), [&] { count = world.driver().routes().of(id).waiting.size(); });
+    return count;
+  };
+  auto kept = zoo.call<&Zoo::add>(1);
+  auto late = zoo.call_with<&Zoo::size_of>(deadline(10ms), std::string(1000, 'x'));
+  auto dropped = zoo.call<&Zoo::size_of>(std::string(1000, 'x'));
+  EXPECT_EQ(waits(), 3u);
+  dropped.cancel();
+  EXPECT_EQ(failure(std::move(late)).kind, ErrorKind::deadline_exceeded);
+  EXPECT_EQ(failure(std::move(dropped)).kind, ErrorKind::cancelled);
+  EXPECT_EQ(waits(), 1u);
+  world.place(id, 2, kZoo, 0);
+  EXPECT_EQ(kept.get(), 1);
+}
+
+// Caller and actor share a lane: nothing travels, and the loss is seen inside of the call.
+TEST(LocalRouteTest, RetriesOnTheSameLaneGoToTheNextIncarnation) {
+  board.reset();
+  World::Options options;
+  options.join = Join::local;
+  World world(options);
+  Lane& lane = world.worker();
+  ActorId id = world.spawn<Zoo>();
+  Caller<Zoo> zoo(lane, id);
+  auto call = [&](int x) {
+    std::optional<Future<int>> made;
+    World::on(lane, [&] { made = zoo.call_with<&Zoo::add>(retries(1), x); });
+    return std::move(*made);
+  };
+  EXPECT_EQ(call(1).get(), 1);
+  for (std::uint32_t incarnation = 2; incarnation < 5; ++incarnation) {
+    world.forget(id);
+    world.end(id, false);
+    auto first = call(2), second = call(3);
+    world.place(id, incarnation, kZoo, 0);
+    EXPECT_EQ(first.get(), 2);
+    EXPECT_EQ(second.get(), 5);
+  }
+}
+
 TEST(LocalRouteTest, GoneWhileItsHandleIsDropped) {
   board.reset();
   World::Options options;
