@@ -171,8 +171,9 @@ class Standby : public Restart {
   void SetUp() override {}
   void start_redis() {
     std::string socket = scene_.folder() + "/redis.sock";
-    redis_ = scene_.start({"/usr/bin/redis-server", "--port", "0", "--unixsocket", socket, "--appendonly",
-                           "yes", "--dir", scene_.folder()});
+    // It renames itself, so that its scene does not find it: it ends with the test.
+    redis_ = scene_.start({"/usr/bin/setpriv", "--pdeathsig", "KILL", "/usr/bin/redis-server", "--port", "0",
+                           "--unixsocket", socket, "--appendonly", "yes", "--dir", scene_.folder()});
     ASSERT_TRUE(redis_.wait_for("ready to accept", 20) || redis_.wait_for("Ready to accept", 20))
         << redis_.seen;
     url_ = "unix://" + socket;
