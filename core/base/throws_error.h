@@ -24,10 +24,11 @@ class ThrowsError : public std::exception {
   std::shared_ptr<const std::string> text_;
 };
 
-// The Error of an exception while a message is encoded or decoded: its own if it carries one.
-inline Error codec_error(const std::exception& e, ErrorKind otherwise, const char* what) {
-  if (auto* typed = dynamic_cast<const ThrowsError*>(&e)) return typed->error();
-  return Error(otherwise, std::string(what) + ": " + e.what());
-}
+// In a handler: what the exception says.
+std::string exception_text();
+
+// In a handler: the Error of an exception while a message is encoded or decoded, its own if it carries one.
+// User code runs there, and may throw anything.
+Error codec_error(ErrorKind otherwise, const char* what);
 
 }  // namespace troupe

@@ -73,8 +73,8 @@ void CallState::finish_from(Reader& reply) {
   if (done()) return;
   try {
     decode_value(reply);
-  } catch (const std::exception& e) {
-    fail(codec_error(e, ErrorKind::internal, "the reply could not be decoded"));
+  } catch (...) {
+    fail(codec_error(ErrorKind::internal, "the reply could not be decoded"));
     return;
   }
   finish_value();

@@ -41,9 +41,9 @@ void Invocation::send_item(Writer& item) {
       Reader reader(bytes, attachments.get());
       try {
         state->take_item(reader);
-      } catch (const std::exception& e) {
+      } catch (...) {
         state->lane().routes().abandon(
-            *state, codec_error(e, ErrorKind::internal, "a stream's item could not be decoded"));
+            *state, codec_error(ErrorKind::internal, "a stream's item could not be decoded"));
       }
     };
     if (Lane::current() == &state->lane())
@@ -66,9 +66,9 @@ void Invocation::reply() {
       try {
         encode_result(scratch);
         peer->reply(*this, scratch);
-      } catch (const std::exception& e) {
+      } catch (...) {
         peer->reply(*this, FrameKind::failure,
-                    codec_error(e, ErrorKind::internal, "the result could not be encoded"));
+                    codec_error(ErrorKind::internal, "the result could not be encoded"));
       }
       scratch.trim();
     }

@@ -268,9 +268,9 @@ void Peer::on_reply(const FrameView& view) {
     try {
       Reader reader(view.bytes, attachments_.get());
       state->take_item(reader);
-    } catch (const std::exception& e) {
+    } catch (...) {
       lane_.routes().abandon(*state,
-                             codec_error(e, ErrorKind::internal, "a stream's item could not be decoded"));
+                             codec_error(ErrorKind::internal, "a stream's item could not be decoded"));
     }
     return;
   }
@@ -347,9 +347,9 @@ void Peer::on_call(const FrameView& view) {
   try {
     Reader reader(view.bytes, attachments_.get());
     call = methods[view.call.method].decode(reader);
-  } catch (const std::exception& e) {
+  } catch (...) {
     refuse(FrameKind::failure,
-           codec_error(e, ErrorKind::invalid_argument, "the arguments could not be decoded"));
+           codec_error(ErrorKind::invalid_argument, "the arguments could not be decoded"));
     return;
   }
   call->one_way = view.call.one_way;

@@ -203,8 +203,8 @@ bool RouteTable::send(Route& route, QueuedCall& call) {
   try {
     Reader reader(call.args, call.attachments.get());
     invocation = route.local_table->methods[call.request.method].decode(reader);
-  } catch (const std::exception& e) {
-    if (call.state) call.state->fail(codec_error(e, ErrorKind::internal, "arguments do not decode"));
+  } catch (...) {
+    if (call.state) call.state->fail(codec_error(ErrorKind::internal, "arguments do not decode"));
     return true;
   }
   auto once = route.durable ? std::make_unique<OnceCall>(number, call.args) : nullptr;

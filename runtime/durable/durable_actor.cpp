@@ -2,6 +2,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
+#include "core/base/throws_error.h"
 #include "core/os/cpu.h"
 #include "runtime/call/actor_cell.h"
 #include "runtime/call/invocation.h"
@@ -82,9 +83,9 @@ RememberedPtr DurableActor::outcome_of(Invocation& call) {
     if (scratch.has_attachments())
       throw DecodeError("results of durable actors cannot refer to objects or tensors of a GPU (to_cpu)");
     out->value.assign(scratch.bytes().begin(), scratch.bytes().end());
-  } catch (const std::exception& e) {
-    out->error = std::make_unique<const Error>(ErrorKind::internal,
-                                               std::string("the result could not be encoded: ") + e.what());
+  } catch (...) {
+    out->error = std::make_unique<const Error>(
+        ErrorKind::internal, std::string("the result could not be encoded: ") + exception_text());
   }
   scratch.trim();
   return out;
@@ -168,9 +169,9 @@ void DurableActor::snapshot_if_due() {
   Writer state;
   try {
     cell_->table().save(cell_->object(), state);
-  } catch (const std::exception& e) {
+  } catch (...) {
     core_.snapshotted(false);
-    log(Level::warning, name_ + " could not be saved, its journal goes on growing: " + e.what());
+    log(Level::warning, name_ + " could not be saved, its journal goes on growing: " + exception_text());
     return;
   }
   core_.snapshot(state.bytes(), now_ms());
@@ -260,8 +261,8 @@ Result<void> DurableActor::recover(const Recovered& from) {
     try {
       Reader reader(*state);
       cell_->table().load(cell_->object(), reader);
-    } catch (const std::exception& e) {
-      return Error(ErrorKind::actor_error, name_ + " could not load its snapshot: " + e.what());
+    } catch (...) {
+      return Error(ErrorKind::actor_error, name_ + " could not load its snapshot: " + exception_text());
     }
   }
   replaying_ = true;
@@ -291,9 +292,9 @@ Result<void> DurableActor::replay(const BlockView& block, std::uint64_t after) {
     try {
       Reader reader(record.args);
       call = cell_->table().methods[record.method].decode(reader);
-    } catch (const std::exception& e) {
+    } catch (...) {
       return Error(ErrorKind::internal, "call " + std::to_string(position) + " in the journal of " + name_ +
-                                            " could not be decoded: " + e.what());
+                                            " could not be decoded: " + exception_text());
     }
     CallNumber number{record.caller, record.sequence, record.floor};
     call->once = std::make_unique<OnceCall>(number, std::span<const std::byte>());

@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Cannot be written when negative, nor read when it is 13.
+// Cannot be written when negative, nor read when it is 13; at 14 it throws what is no std::exception.
 struct Touchy {
   int value = 0;
   template <class Archive>
@@ -22,6 +22,7 @@ struct Touchy {
   void load(Archive& archive) {
     archive(value);
     if (value == 13) throw std::runtime_error("Touchy is 13");
+    if (value == 14) throw "Touchy is 14";
   }
 };
 
@@ -114,7 +115,7 @@ TEST_P(EncodingTest, AnItemThatCannotBeWrittenEndsItsStreamOnly) {
 TEST_P(EncodingTest, AnItemThatCannotBeReadEndsItsStreamOnly) {
   World world(options());
   Caller<Picky> picky(world.driver(), world.spawn<Picky>());
-  auto stream = picky.call<&Picky::count_down>(14, 12);
+  auto stream = picky.call<&Picky::count_down>(13, 12);
   try {
     while (stream.next()) {
     }
@@ -125,11 +126,21 @@ TEST_P(EncodingTest, AnItemThatCannotBeReadEndsItsStreamOnly) {
   EXPECT_EQ((picky.call<&Picky::take>(Touchy{5}).get()), 5);
 }
 
+TEST_P(EncodingTest, AnArgumentThatCannotBeReadFailsItsCallOnly) {
+  World world(options());
+  Caller<Picky> picky(world.driver(), world.spawn<Picky>());
+  for (int value : {13, 14}) {
+    Error error = failure(picky.call_with<&Picky::take>(retries(1), Touchy{value}));
+    EXPECT_NE(error.message.find("Touchy is 1"), std::string::npos) << error.describe();
+  }
+  EXPECT_EQ((picky.call<&Picky::take>(Touchy{5}).get()), 5);
+}
+
 TEST_P(EncodingTest, AResultThatCannotBeWrittenOrReadFailsItsCallOnly) {
   if (GetParam() == Join::local) GTEST_SKIP() << "results are not encoded";
   World world(options());
   Caller<Picky> picky(world.driver(), world.spawn<Picky>());
-  for (int value : {-1, 13}) {
+  for (int value : {-1, 13, 14}) {
     Error error = failure(picky.call<&Picky::give>(value));
     EXPECT_NE(error.message.find("Touchy is"), std::string::npos) << error.describe();
   }
