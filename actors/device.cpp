@@ -20,7 +20,7 @@ T value_of(Result<T> result) {
 }
 
 std::int64_t until(std::chrono::milliseconds limit) {
-  return steady_ns() + std::chrono::duration_cast<std::chrono::nanoseconds>(limit).count();
+  return deadline_after(std::min<std::chrono::milliseconds>(limit, kEver));
 }
 
 void check(const Tensor& tensor) {

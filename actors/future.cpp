@@ -1,5 +1,6 @@
 #include "troupe/future.h"
 
+#include "core/base/clock.h"
 #include "runtime/call/actor_cell.h"
 #include "runtime/call/route.h"
 #include "runtime/lane/lane.h"
@@ -32,10 +33,7 @@ void on_lane(Lane& lane, LaneTask* task) { lane.post(task); }
 
 bool holds(const Lane& lane) { return Lane::current() == &lane; }
 
-std::int64_t limit_after(std::chrono::nanoseconds time) {
-  auto at = std::chrono::steady_clock::now().time_since_epoch() + time;
-  return std::max<std::int64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(at).count(), 1);
-}
+std::int64_t limit_after(std::chrono::nanoseconds time) { return deadline_after(time); }
 
 void note_waiting(CallState* state) {
   if (ActorCell* cell = current().cell) cell->waits_for(state);

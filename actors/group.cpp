@@ -26,8 +26,11 @@ Group::Group(const std::vector<ActorId>& members, const GroupOptions& options) {
   for (ActorId member : members) description->members.push_back(member.value);
   description->gpu = options.gpu_;
   description->keep_order = options.keep_order_;
-  description->patience_ms = static_cast<std::uint32_t>(options.patience_.count());
-  description->limit_ms = static_cast<std::uint32_t>(options.deadline_.count());
+  auto bounded = [](std::chrono::milliseconds time) {
+    return static_cast<std::uint32_t>(std::clamp<std::int64_t>(time.count(), 0, UINT32_MAX));
+  };
+  description->patience_ms = bounded(options.patience_);
+  description->limit_ms = bounded(options.deadline_);
   description_ = std::move(description);
 }
 

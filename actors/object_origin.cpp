@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/clock.h"
 #include "runtime/lane/lane.h"
 
 namespace troupe::detail {
@@ -46,7 +47,7 @@ Future<ObjectBytes> ObjectOrigin::open(std::chrono::milliseconds patience) {
   run_on(state->lane(), [state, at = limit_after(patience)] {
     if (!state->done()) state->lane().set_deadline(*state, at);
   });
-  attempt(state, Clock::now() + patience);
+  attempt(state, Clock::now() + std::min<std::chrono::milliseconds>(patience, kEver));
   return Future<ObjectBytes>(std::move(state));
 }
 

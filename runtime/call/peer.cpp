@@ -141,7 +141,7 @@ bool Peer::call(Route& route, const CallRequest& request, std::span<const std::b
   header.trace = request.trace;
   if (request.deadline != 0) {
     std::int64_t left = (request.deadline - steady_ns() + 999'999) / 1'000'000;
-    header.deadline_ms = static_cast<std::uint32_t>(std::clamp<std::int64_t>(left, 1, UINT32_MAX));
+    if (left <= UINT32_MAX) header.deadline_ms = static_cast<std::uint32_t>(std::max<std::int64_t>(left, 1));
   }
   std::uint32_t index = 0;
   if (state != nullptr) {

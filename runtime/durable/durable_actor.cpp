@@ -41,11 +41,9 @@ bool DurableActor::begin(Invocation* call) {
   bool writes = call->method < cell_->table().methods.size() && cell_->table().methods[call->method].writes;
   OnceCall* once = call->once.get();
   // A stalled journal refuses those that read as well: they would tell of what may be lost.
-  if (writes || core_.is_stalled()) {
-    if (auto why = core_.refusal(once != nullptr ? once->args.size() : 0)) {
-      call->failed(std::move(*why));
-      return false;
-    }
+  if (core_.is_stalled()) {
+    call->failed(*core_.refusal(0));
+    return false;
   }
   if (!writes) return true;
   if (once == nullptr) {
@@ -61,6 +59,11 @@ bool DurableActor::begin(Invocation* call) {
   if (admission.verdict == DurableCore::Admission::repeat) {
     once->answer = std::move(admission.answer);
     cell_->done(call);
+    return false;
+  }
+  // Not before: one that comes again has run, and a caller that has its answers makes room for more.
+  if (auto why = core_.refusal(once->args.size())) {
+    call->failed(std::move(*why));
     return false;
   }
   if (core_.open_is_empty()) opened_ = cpu_ticks();

@@ -16,7 +16,7 @@ Operation make(OpKind kind, Tensor in, Tensor out, Communicator::Limit limit) {
   operation.kind = kind;
   operation.in = std::move(in);
   operation.out = std::move(out);
-  if (limit.count() > 0) operation.deadline_ns = steady_ns() + limit.count();
+  if (limit.count() > 0) operation.deadline_ns = deadline_after(limit);
   return operation;
 }
 
@@ -127,7 +127,7 @@ Work Communicator::recv(Tensor tensor, int from, Limit limit) {
 // Under the lock: sequence numbers are those of the submissions' order.
 Communicator::Item Communicator::make_item(Operation operation) {
   Item item;
-  if (operation.deadline_ns == 0) operation.deadline_ns = steady_ns() + options_.limit.count();
+  if (operation.deadline_ns == 0) operation.deadline_ns = deadline_after(options_.limit);
   bool peer_exists = operation.root >= 0 && operation.root < options_.size;
   auto peer = static_cast<std::size_t>(operation.root);
   if (is_collective(operation.kind))

@@ -233,7 +233,7 @@ Communicator::Outcome Communicator::mesh_failure(const Item& item) {
 
 Error Communicator::late(const Item& item, const MeshFailure& failure) {
   RankReport mine = recorder_.report();
-  auto all = exchange_->collect(mine, steady_ns() + options_.collecting.count());
+  auto all = exchange_->collect(mine, deadline_after(options_.collecting));
   Error error(ErrorKind::deadline_exceeded,
               std::string(to_string(item.operation.kind)) + " #" + std::to_string(item.sequence) +
                   " of a group of " + std::to_string(options_.size) + " ranks, generation " +

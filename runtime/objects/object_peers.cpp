@@ -1,10 +1,16 @@
 #include "runtime/objects/object_peers.h"
 
+#include "core/base/fault_point.h"
 #include "core/control/kj_error.h"
 #include "runtime/objects/object_state.h"
 #include "runtime/objects/wire_objects.h"
 
 namespace troupe {
+namespace {
+
+FaultPoint words_lost("objects.words.lose_request");
+
+}  // namespace
 
 ObjectPeers::~ObjectPeers() noexcept(false) {
   alive_ = nullptr;
@@ -28,9 +34,9 @@ void ObjectPeers::borrow(const ObjectId& id, const Transit& transit) {
 void ObjectPeers::give_back(const ObjectId& id) { say(id.node, {Word::give, id, {}}); }
 void ObjectPeers::claimed(const Transit& transit) { say(transit.node, {Word::claimed, {}, transit}); }
 
-void ObjectPeers::say(NodeId to, Word word) {
+void ObjectPeers::say(NodeId to, const Word& word) {
   Way& way = ways_[to];
-  way.words.push_back(word);
+  way.words.add(word);
   if (way.peer == nullptr) {
     if (!way.connecting) connect(to);
     return;
@@ -113,11 +119,7 @@ void ObjectPeers::broke(NodeId to) {
   ++way.number;
   loop_.spawn("leaving a node", kj::evalLast([old = kj::mv(way.connection)]() mutable { old = nullptr; }));
   way.connection = nullptr;
-  // What was on its way may not have arrived: all that is borrowed there is named again, and harmless twice.
-  std::vector<Word> words;
-  for (const ObjectId& id : state_.core().borrowed_from(to)) words.push_back({Word::borrow, id, {}});
-  words.insert(words.end(), way.words.begin(), way.words.end());
-  way.words = std::move(words);
+  way.words.say_again(state_.core().borrowed_from(to));
   if (way.words.empty()) {
     ways_.erase(to);
     return;
@@ -141,50 +143,60 @@ void ObjectPeers::flush(NodeId to) {
   if (at == ways_.end()) return;
   Way& way = at->second;
   way.posted = false;
-  while (!way.words.empty() && way.peer != nullptr) {
-    // Runs of one kind go as one message; the connection keeps their order.
-    std::size_t size = 1;
-    while (size < way.words.size() && size < kMostAtOnce && way.words[size].what == way.words[0].what) ++size;
-    std::vector<Word> part(way.words.begin(), way.words.begin() + static_cast<std::ptrdiff_t>(size));
-    way.words.erase(way.words.begin(), way.words.begin() + static_cast<std::ptrdiff_t>(size));
-    send(way, std::move(part));
+  KJ_IF_MAYBE (peer, way.peer) {
+    if (!way.words.waiting()) return;
+    if (words_lost.fires()) {  // and the connection with them
+      while (way.words.next()) {
+      }
+      return broke(to);
+    }
+    // The connection keeps their order.
+    while (auto batch = way.words.next()) send(to, *peer, std::move(*batch));
   }
 }
 
-void ObjectPeers::send(Way& way, std::vector<Word> words) {
-  KJ_IF_MAYBE (peer, way.peer) {
-    auto count = static_cast<unsigned>(words.size());
-    auto ignore = [](kj::Exception&&) {};  // the connection's end tells
-    if (words[0].what == Word::give) {
-      auto call = peer->giveRequest();
-      auto ids = call.initIds(count);
-      for (unsigned i = 0; i < count; ++i) write_id(ids[i], words[i].id);
-      loop_.spawn("giving objects back", call.send().ignoreResult().catch_(kj::mv(ignore)));
-    } else if (words[0].what == Word::claimed) {
-      auto call = peer->claimedRequest();
-      auto transits = call.initTransits(count);
-      for (unsigned i = 0; i < count; ++i) write_transit(transits[i], words[i].transit);
-      loop_.spawn("telling of references", call.send().ignoreResult().catch_(kj::mv(ignore)));
-    } else {
-      auto call = peer->borrowRequest();
-      auto refs = call.initRefs(count);
-      for (unsigned i = 0; i < count; ++i) {
-        write_id(refs[i].initId(), words[i].id);
-        write_transit(refs[i].initTransit(), words[i].transit);
-      }
-      std::weak_ptr<int> alive = alive_;
-      auto answered =
-          call.send().then([this, alive, words](capnp::Response<wire::ObjectPeer::BorrowResults> answer) {
-            if (alive.expired()) return;
-            std::set<std::size_t> unknown;
-            for (auto index : answer.getUnknown()) unknown.insert(index);
-            state_.decide([&](StoreCore& core, StoreCore::Now now, StoreCore::Actions& out) {
-              for (std::size_t i = 0; i < words.size(); ++i)
-                core.borrowed(words[i].id, unknown.count(i) == 0, now, out);
-            });
-          });
-      loop_.spawn("borrowing objects", answered.catch_(kj::mv(ignore)));
+void ObjectPeers::send(NodeId to, wire::ObjectPeer::Client& peer, PeerWords::Batch batch) {
+  std::weak_ptr<int> alive = alive_;
+  auto acknowledged = [this, alive, to, number = batch.number] {
+    if (alive.expired()) return;
+    if (auto at = ways_.find(to); at != ways_.end()) at->second.words.acknowledged(number);
+  };
+  // Of a connection that has ended, broke() sees to it.
+  auto refused = [acknowledged](kj::Exception&& failure) {
+    if (failure.getType() != kj::Exception::Type::DISCONNECTED) acknowledged();
+  };
+  auto count = static_cast<unsigned>(batch.words.size());
+  if (batch.words[0].what == Word::give) {
+    auto call = peer.giveRequest();
+    auto ids = call.initIds(count);
+    for (unsigned i = 0; i < count; ++i) write_id(ids[i], batch.words[i].id);
+    loop_.spawn("giving objects back",
+                call.send().ignoreResult().then(kj::cp(acknowledged), kj::cp(refused)));
+  } else if (batch.words[0].what == Word::claimed) {
+    auto call = peer.claimedRequest();
+    auto transits = call.initTransits(count);
+    for (unsigned i = 0; i < count; ++i) write_transit(transits[i], batch.words[i].transit);
+    loop_.spawn("telling of references",
+                call.send().ignoreResult().then(kj::cp(acknowledged), kj::cp(refused)));
+  } else {
+    auto call = peer.borrowRequest();
+    auto refs = call.initRefs(count);
+    for (unsigned i = 0; i < count; ++i) {
+      write_id(refs[i].initId(), batch.words[i].id);
+      write_transit(refs[i].initTransit(), batch.words[i].transit);
     }
+    auto answered = [this, alive, acknowledged, words = std::move(batch.words)](
+                        capnp::Response<wire::ObjectPeer::BorrowResults> answer) {
+      acknowledged();
+      if (alive.expired()) return;
+      std::set<std::size_t> unknown;
+      for (auto index : answer.getUnknown()) unknown.insert(index);
+      state_.decide([&](StoreCore& core, StoreCore::Now now, StoreCore::Actions& out) {
+        for (std::size_t i = 0; i < words.size(); ++i)
+          core.borrowed(words[i].id, unknown.count(i) == 0, now, out);
+      });
+    };
+    loop_.spawn("borrowing objects", call.send().then(kj::mv(answered), kj::cp(refused)));
   }
 }
 

@@ -1,6 +1,6 @@
 // The way to the stores of other nodes: what this node borrows from the homes of objects, gives back, and
-// tells of references that have arrived. Each home gets its words in order; a connection that broke is made
-// again and told all that is still borrowed, until the head says that the node is lost.
+// tells of references that have arrived. Each home gets its words in order (PeerWords); a connection that
+// broke is made again and told what may have been lost with it, until the head says that the node is lost.
 //
 // Owner: ObjectState. Thread: the control thread. Also serves those that borrow from here: a node whose
 // connection has ended is asked about at the head, and its borrows end when it is lost.
@@ -15,6 +15,7 @@
 #include "core/control/rpc.h"
 #include "core/protocol/objects.capnp.h"
 #include "runtime/objects/object_puller.h"
+#include "runtime/objects/peer_words.h"
 #include "runtime/objects/store_core.h"
 
 namespace troupe {
@@ -24,7 +25,6 @@ class ObjectState;
 class ObjectPeers {
  public:
   static constexpr auto kRetry = 300 * kj::MILLISECONDS;
-  static constexpr unsigned kMostAtOnce = 4096;  // words in one message
 
   ObjectPeers(ControlLoop& loop, ObjectState& state) : loop_(loop), state_(state) {}
   ~ObjectPeers() noexcept(false);
@@ -42,26 +42,22 @@ class ObjectPeers {
   void forget();           // this node is another one now
 
  private:
-  struct Word {
-    enum What : std::uint8_t { borrow, give, claimed } what;
-    ObjectId id;
-    Transit transit;
-  };
+  using Word = PeerWords::Word;
   struct Way {
     kj::Own<RpcConnection> connection;
     kj::Maybe<wire::ObjectPeer::Client> peer;
     bool connecting = false, posted = false;
-    std::vector<Word> words;
+    PeerWords words;
     std::uint64_t number = 0;  // of the connection
   };
-  void say(NodeId to, Word word);
+  void say(NodeId to, const Word& word);
   void flush(NodeId to);
   void connect(NodeId to);
   void connected(NodeId to, kj::Own<RpcConnection> connection);
   void broke(NodeId to);
   void again(NodeId to);
   void gone(NodeId node);
-  void send(Way& way, std::vector<Word> words);
+  void send(NodeId to, wire::ObjectPeer::Client& peer, PeerWords::Batch batch);
   void ask_about(NodeId node);
 
   ControlLoop& loop_;

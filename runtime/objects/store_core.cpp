@@ -319,6 +319,7 @@ void StoreCore::sealed(const ObjectId& id, Now now, Actions& out) {
   Object* object = find(id);
   if (object == nullptr || object->state != State::pulling || !object->in_memory) return;
   object->state = State::memory;
+  object->stopping = false;
   table_.publish(object->slot, id, object->size);
   answer_getters(*object, out);
   settle(*object, now, out);
@@ -332,8 +333,15 @@ void StoreCore::aborted(const ObjectId& id, const Error& why, Now now, Actions& 
   object->queued = false;
   std::erase_if(waiters_, [&](const Waiter& w) { return w.want == Want::reserve && w.id == id; });
   leave_memory(*object);
-  fail_getters(*object, why, out);
-  settle(*object, now, out);
+  bool stopped = std::exchange(object->stopping, false);
+  if (stopped && !object->holds.empty() && !object->getters.empty()) {
+    // Somebody wants it again, who came while the pull was being ended.
+    object->state = State::pulling;
+    out.push_back(Pull{id});
+  } else {
+    fail_getters(*object, why, out);
+    settle(*object, now, out);
+  }
   serve(now, out);
 }
 

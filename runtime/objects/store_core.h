@@ -221,6 +221,7 @@ class StoreCore {
     bool in_memory = false;  // it has a slot and an extent
     bool queued = false;     // waits for room
     bool borrowing = false;  // the home has not answered yet
+    bool stopping = false;   // a pull that nobody waited for is being ended
     bool orphan = false;     // watched, and its creator is dead
     Process watcher = 0;     // who is told when it goes; 0: nobody
     std::uint32_t slot = 0;

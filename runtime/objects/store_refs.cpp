@@ -129,6 +129,7 @@ void StoreCore::settle(Object& object, Now now, Actions& out) {
     case State::restoring:
       return;  // spilled() and restored() come back to it
     case State::pulling:
+      object.stopping = true;
       out.push_back(StopPull{object.id});
       return;
     case State::disk:

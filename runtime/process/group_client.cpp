@@ -88,7 +88,9 @@ void GroupClient::post(GroupPostRequest request, GroupPosted posted) {
 }
 
 void GroupClient::leave(std::uint64_t group, ActorId actor, std::uint32_t incarnation) {
-  memberships_.erase({group, actor});
+  // The next incarnation may have taken the place already: the end of an old one can come late.
+  auto at = memberships_.find({group, actor});
+  if (at != memberships_.end() && at->second.request.incarnation == incarnation) memberships_.erase(at);
   session_.request(
       [group, actor, incarnation](wire::Session::Client& session) {
         auto call = session.groupLeaveRequest();

@@ -6,8 +6,10 @@
 namespace troupe::test {
 namespace {
 
-void holds(const std::string& name, std::vector<std::string> node = {}, const char* nodes = "1") {
+void holds(const std::string& name, std::vector<std::string> node = {}, const char* nodes = "1",
+           const char* faults = "") {
   Scene scene;
+  scene.set("TROUPE_FAULTS", faults);
   std::vector<std::string> command = {bin("troupe"), "run", "--nodes", nodes, "--cpus", "8"};
   command.insert(command.end(), node.begin(), node.end());
   command.insert(command.end(), {bin("probe"), name});
@@ -27,6 +29,10 @@ TEST(Objects, GoToDiskAndComeBack) {
   holds("objects_spill", {"--object-memory", "64MiB", "--object-disk", "64MiB"});
 }
 TEST(Objects, AreKeptByReferencesOnAnotherNode) { holds("objects_two_nodes", {}, "2"); }
+// What is said to another node, lost with its connection, is said again.
+TEST(Objects, AreGivenBackOverConnectionsThatBreak) {
+  holds("objects_two_nodes", {}, "2", "objects.words.lose_request=0.3");
+}
 TEST(Objects, AreFetchedByOtherNodesAndLostWithTheirOwn) { holds("objects_far", {}, "4"); }
 TEST(Objects, AreMadeAgainWhereTheCallerAllowedIt) { holds("objects_again", {}, "4"); }
 

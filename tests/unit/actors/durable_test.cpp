@@ -52,6 +52,7 @@ struct Gate final : JournalIo {
     changed.wait(lock, [&] { return open; });
     --waiting;
     ++syncs;
+    changed.notify_all();
     return JournalIo::sync(fd);
   }
   void set(const std::function<void()>& f) {
@@ -252,6 +253,30 @@ TEST_P(DurableTest, AnswersAreForgottenWhenTheirCallerHasThem) {
   std::size_t kept = 0;
   World::on(world.worker(), [&] { kept = world.worker().actors().at(id)->durable()->core().remembered(); });
   EXPECT_LE(kept, 2u);
+}
+
+// It has run: its caller must not be told that it did not.
+TEST_P(DurableTest, ACallThatComesAgainIsAnsweredThoughTheJournalIsFull) {
+  if (GetParam() == Join::local) GTEST_SKIP() << "there is no link to lose the answer on";
+  Gate gate;
+  World world(options());
+  ActorId id = world.next_id();
+  Durability plan;
+  plan.journal_limit = 1500;
+  ASSERT_TRUE(world.place_durable(id, 1, kLedger, 0, folder_ + "/a", plan, gate));
+  Caller<Ledger> ledger(world.driver(), id);
+  EXPECT_EQ((ledger.call<&Ledger::add>(1).get()), 1);
+  gate.set([&] { gate.open = false; });
+  auto echo = ledger.call<&Ledger::echo>(std::string(1000, 'x'));
+  gate.await([&] { return gate.waiting > 0; });
+  world.forget(id);
+  world.cut(0);  // with the answer
+  gate.set([&] { gate.open = true; });
+  gate.await([&] { return gate.waiting == 0; });
+  world.end(id, false);
+  ASSERT_TRUE(world.place_durable(id, 2, kLedger, 0, folder_ + "/a", plan, gate));
+  EXPECT_EQ(echo.get(), std::string(1000, 'x'));
+  EXPECT_EQ(failure(ledger.call<&Ledger::echo>(std::string(1000, 'x'))).kind, ErrorKind::overloaded);
 }
 
 TEST_P(DurableTest, ADamagedJournalIsNotBelieved) {

@@ -183,6 +183,20 @@ TEST_F(LaneTest, AWaitThatRunsOutMayBeRepeated) {
   EXPECT_EQ(slow.get(), 5);
 }
 
+TEST_F(LaneTest, TheLongestTimeIsNotAtOnce) {
+  World world;
+  Caller<Sleeper> actor(world.driver(), world.spawn<Sleeper>());
+  auto opener = std::async(std::launch::async, [] {
+    gate.await_arrivals(1);
+    gate.open();
+  });
+  auto call = actor.call_with<&Sleeper::slow>(deadline(std::chrono::nanoseconds::max()), 3);
+  EXPECT_EQ(call.get(std::chrono::nanoseconds::max()), 3);
+  auto late = actor.call<&Sleeper::slow>(4);
+  EXPECT_FALSE(late.wait_for(std::chrono::nanoseconds::min()));
+  gate.open();
+}
+
 TEST_F(LaneTest, StopsWithCallsInFlight) {
   for (int round = 0; round < 1000; ++round) {
     World::Options options;

@@ -299,6 +299,27 @@ TEST_F(StoreCoreTest, ARemoteObjectIsBorrowedPulledAndGivenBack) {
   EXPECT_EQ(take<StoreCore::Failed>().size(), 1u);
 }
 
+// Who comes while a pull is being ended that nobody waited for has a pull of its own.
+TEST_F(StoreCoreTest, APullThatIsBeingEndedFailsNobodyElse) {
+  ObjectId id{9, {2}, object_number(4, 1)};
+  core.claim(a, id, {{3}, 8, 1, 1}, now, out);
+  core.borrowed(id, true, now, out);
+  core.get(a, 1, id, now + 1000, now, out);
+  ASSERT_EQ(take<StoreCore::Pull>().size(), 1u);
+  core.drop(a, id, now, out);
+  ASSERT_EQ(take<StoreCore::StopPull>().size(), 1u);
+  core.claim(a, id, {{3}, 8, 1, 2}, now, out);
+  core.get(a, 2, id, now + 1000, now, out);
+  (void)take<StoreCore::Failed>();  // of the first, which has left
+  core.aborted(id, Error(ErrorKind::cancelled, "nobody waits for it any more"), now, out);
+  EXPECT_TRUE(take<StoreCore::Failed>().empty());
+  ASSERT_EQ(take<StoreCore::Pull>().size(), 1u);
+  core.reserve(id, kMiB, now + 1000, now, out);
+  core.sealed(id, now, out);
+  EXPECT_FALSE(take<StoreCore::Found>().empty());
+  table.pins.clear();
+}
+
 TEST_F(StoreCoreTest, ALostHomeLosesItsObjects) {
   ObjectId id{9, {2}, object_number(4, 1)};
   core.claim(a, id, {{2}, 8, 1, 1}, now, out);

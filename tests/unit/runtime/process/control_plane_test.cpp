@@ -126,5 +126,26 @@ TEST_F(ControlPlaneTest, ActorsOfOthersAreAskedAbout) {
   EXPECT_TRUE(connects_.empty());
 }
 
+// An incarnation whose method goes on after its end leaves the group when the next one is in it.
+TEST_F(ControlPlaneTest, AnOldIncarnationLeavesItsOwnPlaceInAGroupOnly) {
+  ActorId actor = actor_of({3}, 1);
+  GroupJoinRequest join;
+  join.group = 5;
+  join.members = {actor};
+  join.actor = actor;
+  join.incarnation = 2;
+  int broken = 0;
+  GroupClient& groups = participant_.plane().groups();
+  groups.join(
+      join, [](Result<GroupFormed>) {}, [&](std::uint64_t, std::uint32_t, const Error&) { ++broken; });
+  settle();
+  groups.leave(5, actor, 1);
+  groups.broken(5, 1, 0, Error(ErrorKind::actor_died, "a rank died"));
+  EXPECT_EQ(broken, 1);
+  groups.leave(5, actor, 2);
+  groups.broken(5, 2, 0, Error(ErrorKind::actor_died, "a rank died"));
+  EXPECT_EQ(broken, 1);
+}
+
 }  // namespace
 }  // namespace troupe
