@@ -37,6 +37,10 @@ struct EndJob {
   NodeId node;
   JobId job;
 };  // then JobEndedOn
+// To all clients: what is heard of that node counts no more.
+struct NodeGone {
+  NodeId node;
+};
 struct ShutdownNode {
   NodeId node;
   std::string reason;
@@ -50,10 +54,12 @@ struct Notify {
 struct NodeJoined {
   NodeId node;
   std::string name;
+  bool returned = false;  // it was known
 };
 struct JobOpened {
   JobId job;
   ProcessId process;
+  bool returned = false;
 };
 struct SessionOpened {
   JobId job;
@@ -74,7 +80,7 @@ struct Reply {
 
 struct Action {
   Turn after;  // not before that turn's batch is durable; 0: at once
-  std::variant<Persist, StartJob, Place, Destroy, EndJob, ShutdownNode, Notify, Reply> what;
+  std::variant<Persist, StartJob, Place, Destroy, EndJob, NodeGone, ShutdownNode, Notify, Reply> what;
 };
 using Actions = std::vector<Action>;
 

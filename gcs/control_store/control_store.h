@@ -86,6 +86,8 @@ class ControlStore {
   void on(NodeRemove&, Actions&);
   void on(NodeDrain&, Actions&);
   void on(JobOpen&, Actions&);
+  void on(NodeReturnFailed&, Actions&);
+  void on(JobReturnFailed&, Actions&);
   void on(JobEnd&, Actions&);
   void on(SessionOpen&, Actions&);
   void on(SessionClosed&, Actions&);

@@ -18,6 +18,13 @@ struct NodeLost {
   NodeId node;
   std::string reason;
 };
+// A node or a driver that came back could not be told so: it is awaited again.
+struct NodeReturnFailed {
+  NodeId node;
+};
+struct JobReturnFailed {
+  JobId job;
+};
 struct NodeRemove {
   RequestId request = 0;
   std::string name;
@@ -106,8 +113,9 @@ struct Shutdown {
   RequestId request = 0;
 };  // every job ends, every node leaves
 
-using Event = std::variant<NodeJoin, NodeLost, NodeRemove, NodeDrain, JobOpen, JobEnd, SessionOpen,
-                           SessionClosed, Spawn, Resolve, Find, Kill, ActorAlive, ActorFailed, ProcessEnded,
-                           ActorDestroyed, JobEndedOn, Acknowledge, Tick, Shutdown>;
+using Event =
+    std::variant<NodeJoin, NodeLost, NodeReturnFailed, JobReturnFailed, NodeRemove, NodeDrain, JobOpen,
+                 JobEnd, SessionOpen, SessionClosed, Spawn, Resolve, Find, Kill, ActorAlive, ActorFailed,
+                 ProcessEnded, ActorDestroyed, JobEndedOn, Acknowledge, Tick, Shutdown>;
 
 }  // namespace troupe::gcs

@@ -18,7 +18,7 @@ void ControlStore::on(JobOpen& e, Actions& out) {
     }
     at->second.awaited = false;
     at->second.deadline = 0;
-    reply(e.request, JobOpened{e.info.job, at->second.driver}, turn_, out);
+    reply(e.request, JobOpened{e.info.job, at->second.driver, true}, turn_, out);
     return;
   }
   JobRecord job;
@@ -33,6 +33,14 @@ void ControlStore::on(JobOpen& e, Actions& out) {
   reply(e.request, JobOpened{job.info.job, job.driver}, turn_, out);
   JobId id = job.info.job;
   jobs_.emplace(id, std::move(job));
+}
+
+void ControlStore::on(JobReturnFailed& e, Actions&) {
+  auto at = jobs_.find(e.job);
+  if (at == jobs_.end() || at->second.ended) return;
+  at->second.awaited = true;
+  at->second.deadline = now_ + options_.grace;
+  deadlines_.insert(at->second.deadline);
 }
 
 void ControlStore::on(JobEnd& e, Actions& out) {
@@ -120,9 +128,13 @@ void ControlStore::on(SessionOpen& e, Actions& out) {
   reply(e.request, SessionOpened{at->second.job}, 0, out);
 }
 
-void ControlStore::on(SessionClosed& e, Actions&) {
+void ControlStore::on(SessionClosed& e, Actions& out) {
   for (auto at = waiters_.begin(); at != waiters_.end();) {
-    std::erase_if(at->second, [&](const Waiter& waiter) { return waiter.session == e.process; });
+    std::erase_if(at->second, [&](const Waiter& waiter) {
+      if (waiter.session != e.process) return false;
+      reply(waiter.request, Error(ErrorKind::cancelled, "its session has ended"), 0, out);
+      return true;
+    });
     at = at->second.empty() ? waiters_.erase(at) : std::next(at);
   }
 }

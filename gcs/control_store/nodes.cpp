@@ -23,7 +23,7 @@ void ControlStore::on(NodeJoin& e, Actions& out) {
     bool knows = !e.was || e.was == id;
     if (same && knows && node.phase == NodePhase::awaited) {
       info.name = node.info.name;
-      reply(e.request, NodeJoined{id, node.info.name}, turn_, out);  // before the commands to it
+      reply(e.request, NodeJoined{id, node.info.name, true}, turn_, out);  // before the commands to it
       return_node(id, node, e, out);
       return;
     }
@@ -56,6 +56,15 @@ void ControlStore::on(NodeJoin& e, Actions& out) {
 
 void ControlStore::on(NodeLost& e, Actions& out) { lose_node(e.node, e.reason, out); }
 
+void ControlStore::on(NodeReturnFailed& e, Actions&) {
+  auto at = nodes_.find(e.node);
+  if (at == nodes_.end() || at->second.phase != NodePhase::alive) return;
+  at->second.phase = NodePhase::awaited;
+  at->second.deadline = now_ + options_.grace;
+  deadlines_.insert(at->second.deadline);
+  placement_.set_open(e.node, false);
+}
+
 void ControlStore::on(NodeRemove& e, Actions& out) {
   NodeId id = node_named(e.name);
   if (!id) {
@@ -87,6 +96,7 @@ void ControlStore::lose_node(NodeId id, const std::string& reason, Actions& out)
   node.deadline = 0;
   node.reason = reason;
   persist(Table::nodes, id.value, out);
+  out.push_back({turn_, NodeGone{id}});  // before what takes the place of its actors
   auto why =
       std::make_shared<Error>(ErrorKind::actor_died, "node " + node.info.name + " was lost: " + reason);
   why->node = id;

@@ -51,6 +51,7 @@ struct PrintAction {
   std::string operator()(const EndJob& a) const {
     return "end_job node=" + to_string(a.node) + " job=" + to_string(a.job);
   }
+  std::string operator()(const NodeGone& a) const { return "gone node=" + to_string(a.node); }
   std::string operator()(const ShutdownNode& a) const { return "shutdown node=" + to_string(a.node); }
   std::string operator()(const Notify& a) const {
     return "notify " + to_string(a.session) + " " + print(a.state);

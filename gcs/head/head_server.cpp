@@ -9,9 +9,11 @@ namespace troupe::gcs {
 
 HeadServer::HeadServer(kj::Timer& timer, Store& store, Options options) {
   if (!options.now) {
-    options.now = [] {
-      auto now = std::chrono::system_clock::now().time_since_epoch();
-      return static_cast<Time>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+    // A clock that is set moves no deadline: the time of day when the head began, and what has passed since.
+    auto ms = [](auto time) { return std::chrono::duration_cast<std::chrono::milliseconds>(time).count(); };
+    auto began = std::chrono::system_clock::now().time_since_epoch();
+    options.now = [ms, began, since = std::chrono::steady_clock::now()] {
+      return static_cast<Time>(ms(began + (std::chrono::steady_clock::now() - since)));
     };
   }
   state_ = std::make_shared<HeadState>(timer, store, std::move(options));

@@ -133,6 +133,8 @@ void HeadState::carry_out(Action action) {
     if (NodePeer* peer = to_node(destroy->node)) peer->destroy(*destroy);
   } else if (auto* end = std::get_if<EndJob>(&action.what)) {
     if (NodePeer* peer = to_node(end->node)) peer->end_job(end->job);
+  } else if (auto* gone = std::get_if<NodeGone>(&action.what)) {
+    for (auto& [process, peer] : clients_) peer->node_lost(gone->node);
   } else if (auto* shutdown = std::get_if<ShutdownNode>(&action.what)) {
     nodes_to_drop_.insert(shutdown->node);
     if (NodePeer* peer = to_node(shutdown->node)) farewells_.add(peer->shut_down(shutdown->reason));
@@ -163,9 +165,15 @@ void HeadState::answer(RequestId request, Answer answer) {
 // The change may or may not survive; what only the asker could have used is taken back.
 void HeadState::refuse(Reply reply, const Error& error) {
   if (const auto* opened = std::get_if<JobOpened>(&reply.answer)) {
-    apply_later(JobEnd{0, opened->job, "it could not be recorded"});
+    if (opened->returned)
+      apply_later(JobReturnFailed{opened->job});
+    else
+      apply_later(JobEnd{0, opened->job, "it could not be recorded"});
   } else if (const auto* joined = std::get_if<NodeJoined>(&reply.answer)) {
-    apply_later(NodeLost{joined->node, "it could not be recorded"});
+    if (joined->returned)
+      apply_later(NodeReturnFailed{joined->node});
+    else
+      apply_later(NodeLost{joined->node, "it could not be recorded"});
   }
   answer(reply.request, error);
 }

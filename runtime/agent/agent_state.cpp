@@ -52,20 +52,23 @@ AgentState::~AgentState() noexcept(false) {
 }
 
 Result<void> AgentState::prepare() {
+  if (!sockets_.empty()) return {};  // a join that failed comes again
   if (auto made = make_private_directory(options_.state); !made) return made.error();
-  memory_.start();
   logs_ = options_.state + "/logs";
   if (auto made = make_private_directory(logs_); !made) return made.error();
-  sockets_ = options_.state + "/sockets";
-  if (sockets_.size() > kLongestFolder) {
+  std::string sockets = options_.state + "/sockets";
+  if (sockets.size() > kLongestFolder) {
     char name[] = "/tmp/troupe-sockets-XXXXXX";
     if (::mkdtemp(name) == nullptr) return system_error(errno, "cannot make a folder in /tmp");
-    sockets_ = name;
-    return {};
+    sockets = name;
+  } else {
+    std::error_code ignored;
+    std::filesystem::remove_all(sockets, ignored);
+    if (auto made = make_private_directory(sockets); !made) return made.error();
   }
-  std::error_code ignored;
-  std::filesystem::remove_all(sockets_, ignored);
-  return make_private_directory(sockets_);
+  sockets_ = std::move(sockets);
+  memory_.start();
+  return {};
 }
 
 void AgentState::joined(wire::Membership::Client membership) {
@@ -185,9 +188,8 @@ void AgentState::place(capnp::List<wire::Placement>::Reader placements) {
     actors_[actor] = {incarnation, one.getProcess()};
   }
   for (auto& [worker, list] : groups) {
-    bool starts = worker->phase() == WorkerProcess::Phase::waiting && worker->actors.empty();
     worker->place(list);
-    if (!starts) continue;
+    if (std::exchange(worker->wanted, true)) continue;
     expect_registration(*worker);
     jobs_[worker->job]->start(worker->shared_from_this());
   }

@@ -103,7 +103,8 @@ kj::Promise<void> NodeAgent::enter(kj::Own<RpcConnection> connection) {
   head_ = kj::mv(connection);
   std::weak_ptr<AgentState> alive = state_;
   loop_.spawn("watching the head", lost.then([this, alive, number] {
-    if (alive.expired() || number != connection_) return;
+    // Before the node has a number its first join fails, and who asked for that tries again.
+    if (alive.expired() || number != connection_ || state_->node() == 0) return;
     head_lost(Error(ErrorKind::unavailable, "the connection to the head has ended"), false);
   }));
   auto bootstrap = to_head.bootstrap().castAs<wire::Head>();
@@ -144,14 +145,14 @@ kj::Promise<void> NodeAgent::entered(std::uint64_t node, std::string name,
                                      wire::Membership::Client membership) {
   std::uint64_t number = connection_;
   kj::Promise<void> ready = kj::READY_NOW;
+  membership_ = membership;  // heartbeats begin: what is to be ended first may take its time
+  beats_ = 0;
   if (state_->node() != 0 && state_->node() != node) {
     ready = state_->end_workers("the head has declared this node lost");
   }
   return ready.then([this, alive = std::weak_ptr<AgentState>(state_), number, node, name = std::move(name),
                      membership = kj::mv(membership)]() mutable {
     if (alive.expired() || number != connection_ || finishing_) return;
-    membership_ = membership;
-    beats_ = 0;
     if (connection_ > 1) log(Level::info, "joined the head again, as " + name);
     if (objects_) {
       objects_->named({node}, name);

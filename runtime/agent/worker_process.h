@@ -43,6 +43,7 @@ class WorkerProcess : public std::enable_shared_from_this<WorkerProcess> {
   std::vector<unsigned> gpus;
   std::int64_t gpu_units = 0;  // its share of each
   LineLimit limit{200};
+  bool wanted = false;  // its start was asked for: once, though all its actors may leave before it comes
   struct Hosted {
     std::uint32_t incarnation = 0;
     std::uint64_t memory = 0;  // bytes it asked for

@@ -47,6 +47,7 @@ TEST(ControlStoreTranscript, ARestartedHeadReconciles) {
 > at 40000
 > tick
   persist nodes 2
+  gone node=2
   persist actors 1.2
   notify 1 1.2#1 dead error(actor died: node n2 was lost: it did not come back after the head's restart)
   persist jobs 1

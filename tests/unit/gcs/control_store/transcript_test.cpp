@@ -144,6 +144,23 @@ TEST(ControlStoreTranscript, RestartsCountWithinTheirWindow) {
 )");
 }
 
+// Nobody waits for the answer, but who keeps the request must let it go.
+TEST(ControlStoreTranscript, QuestionsOfASessionThatEndedAreAnswered) {
+  expect_transcript(R"(> join n1 cpu=1
+  persist counters 0
+  persist nodes 1
+  reply 1 node 1 n1
+> open_job j
+  persist counters 1
+  persist counters 2
+  persist jobs 1
+  reply 2 job 1 process 1
+> resolve 1 1.7
+> session_closed 1
+  reply 3 error(cancelled: its session has ended)
+)");
+}
+
 TEST(ControlStoreTranscript, ANameIsOneRegister) {
   expect_transcript(R"(> join n1 cpu=4
   persist counters 0
@@ -329,6 +346,7 @@ TEST(ControlStoreTranscript, AnOldIncarnationIsFenced) {
   notify 1 1.1#1 alive at 2
 > lost 1
   persist nodes 1
+  gone node=1
   persist actors 1.1
   notify 1 1.1#1 restarting error(actor died: node n1 was lost: connection ended)
 > lost 1
@@ -362,6 +380,7 @@ TEST(ControlStoreTranscript, AnOldIncarnationIsFenced) {
 > remove n2
   shutdown node=2
   persist nodes 2
+  gone node=2
   reply 17 done node n2
 )");
 }

@@ -74,6 +74,7 @@ class FakeAgent final : public wire::Agent::Server {
 struct ClientLog {
   std::vector<std::pair<ActorId, wire::ActorPhase>> states;
   std::vector<std::string> lines;
+  std::vector<NodeId> gone;
   int changed_calls = 0;
 };
 
@@ -89,6 +90,10 @@ class FakeClient final : public wire::JobClient::Server {
   }
   kj::Promise<void> output(OutputContext context) override {
     for (auto line : context.getParams().getLines()) log_.lines.emplace_back(line.cStr());
+    return kj::READY_NOW;
+  }
+  kj::Promise<void> nodeLost(NodeLostContext context) override {
+    log_.gone.push_back({context.getParams().getNode()});
     return kj::READY_NOW;
   }
 

@@ -347,6 +347,54 @@ TEST_F(HeadServerTest, AfterARestartEveryOperationWorksOnSurvivors) {
   EXPECT_EQ(phase(*again, 3), wire::ActorPhase::STARTING);
 }
 
+// Its actors are placed anew: whoever has a link there must not listen to the old ones.
+TEST_F(HeadServerTest, ANodeThatDoesNotComeBackIsToldToAllClients) {
+  auto node = joined("n1", 4, 42);
+  auto driver = opened();
+  spawn(*driver, {{1, 1, false}}).wait(scope_);
+  NodeId id = node->id;
+  JobId job = driver->job;
+  head_ = nullptr;
+  start();
+  auto again = kj::heap<Driver>(head_->bootstrap());
+  open(*again, job).wait(scope_);
+  EXPECT_TRUE(again->log.gone.empty());
+  advance(31 * kj::SECONDS);
+  EXPECT_EQ(again->log.gone, std::vector<NodeId>{id});
+}
+
+// A store that is away for a moment costs nobody his place.
+TEST_F(HeadServerTest, AReturnThatCouldNotBeRecordedIsTriedAgain) {
+  auto node = joined("n1", 4, 42);
+  auto driver = opened();
+  spawn(*driver, {{1, 1, false}}).wait(scope_);
+  settle();
+  report_alive(*node, node->log.placed).wait(scope_);
+  NodeId id = node->id;
+  JobId job = driver->job;
+  head_ = nullptr;
+  start();
+  store_.hold();
+  auto back = kj::heap<Node>(head_->bootstrap());
+  auto again = kj::heap<Driver>(head_->bootstrap());
+  auto joining = join(*back, "n1", 4, 42);
+  auto opening = open(*again, job);
+  settle();
+  while (store_.fail_one(Error(ErrorKind::unavailable, "redis is away"))) settle();
+  EXPECT_TRUE(error_from([&] { joining.wait(scope_); }));
+  EXPECT_TRUE(error_from([&] { opening.wait(scope_); }));
+  EXPECT_EQ(head_->core().node(id)->phase, NodePhase::awaited);
+  EXPECT_TRUE(head_->core().job(job)->awaited);
+  store_.resume();
+  advance(2 * kj::SECONDS);
+  auto returned = joined("n1", 4, 42);
+  EXPECT_EQ(returned->id, id);
+  auto third = kj::heap<Driver>(head_->bootstrap());
+  open(*third, job).wait(scope_);
+  EXPECT_EQ(third->job, job);
+  EXPECT_EQ(phase(*third, 1), wire::ActorPhase::STARTING);
+}
+
 // It has nothing to write, so it would not hear of its successor; what it knows may be long past.
 TEST_F(HeadServerTest, AHeadThatWasReplacedTakesNobodyBack) {
   auto node = joined("n1", 4, 42);

@@ -23,7 +23,7 @@ struct Seen {
   std::map<std::uint64_t, Error> ended;   // process → how
   std::map<std::uint64_t, std::string> output;
   std::map<std::uint64_t, std::uint64_t> lines, dropped;
-  int beats = 0;
+  int beats = 0, refusals = 0;  // of joins
   kj::Maybe<wire::Agent::Client> agent;
 };
 
@@ -70,6 +70,7 @@ class FakeHead final : public wire::Head::Server {
  public:
   explicit FakeHead(std::shared_ptr<Seen> seen) : seen_(std::move(seen)) {}
   kj::Promise<void> join(JoinContext context) override {
+    if (seen_->refusals-- > 0) return kj_exception(Error(ErrorKind::unavailable, "the store is away"));
     seen_->agent = context.getParams().getAgent();
     auto results = context.getResults();
     results.setNode(9);
@@ -189,6 +190,41 @@ TEST_F(NodeAgentTest, ActorsComeAliveInTheirProcessesAndTheirEndIsTold) {
   end.setJob(1);
   end.send().wait(loop_.scope());
   until([&] { return seen_->ended.size() == 6; });
+}
+
+// Its first actor may leave before the worker has begun.
+TEST_F(NodeAgentTest, ALightWorkerIsStartedOnce) {
+  start_job("register");
+  place(1, {10}, true);
+  destroy(10);
+  place(1, {11}, true);
+  until([&] { return seen_->alive.count(11) == 1; });
+  place(102, {2});  // started after all that was asked for before
+  until([&] { return seen_->alive.count(2) == 1; });
+  for (int i = 0; i < 50; ++i) loop_.timer().afterDelay(10 * kj::MILLISECONDS).wait(loop_.scope());
+  EXPECT_TRUE(seen_->ended.empty()) << seen_->ended.begin()->second.message;
+}
+
+TEST_F(NodeAgentTest, AJoinThatFailedIsMadeAgain) {
+  stop();
+  NodeAgent::Options options(*Token::random());
+  options.state = folder_ + "/again";
+  options.object_memory = 16 << 20;
+  seen_->refusals = 1;
+  agent_ = std::make_unique<NodeAgent>(loop_, std::move(options));
+  stopped_ = false;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    int pair[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    head_ = std::make_unique<RpcConnection>(kj::heap<SocketStream>(loop_, UniqueFd(pair[0])),
+                                            kj::heap<FakeHead>(seen_), true);
+    auto joined = agent_->join(kj::heap<RpcConnection>(kj::heap<SocketStream>(loop_, UniqueFd(pair[1]))))
+                      .then([] { return true; }, [](kj::Exception&&) { return false; });
+    EXPECT_EQ(joined.wait(loop_.scope()), attempt == 1);
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/again/sockets/objects"));
+  int before = seen_->beats;
+  until([&] { return seen_->beats > before; });
 }
 
 TEST_F(NodeAgentTest, AWorkersEndSaysHow) {
