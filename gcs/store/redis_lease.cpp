@@ -51,10 +51,20 @@ void RedisLease::act() {
     if (reply.type != REDIS_REPLY_INTEGER) return lost();
     looks_ = reply.integer == 0 ? looks_ + 1 : 0;
     if (reply.integer != 0) needed_ = kLooks;
-    if (looks_ < needed_) return;
-    timer_.cancel();
-    gone_();
+    if (looks_ >= needed_) take();
   });
+}
+
+// Of several who find it gone one takes it; it is then kept while that one begins.
+void RedisLease::take() {
+  connection_->command({"SET", key_, "held", "NX", "PX", std::to_string(kLife.count())},
+                       [this](const redisReply& reply) {
+                         if (reply.type == REDIS_REPLY_ERROR) return lost();
+                         looks_ = 0;
+                         if (reply.type == REDIS_REPLY_NIL) return;  // another was first
+                         timer_.cancel();
+                         gone_();
+                       });
 }
 
 void RedisLease::again(std::chrono::milliseconds pause) {

@@ -28,12 +28,14 @@ class RedisLease {
   RedisLease(asio::io_context& io, RedisAddress address, std::string prefix = "troupe:");
   RedisLease(const RedisLease&) = delete;
 
-  void keep();                             // sets and renews it
-  void watch(std::function<void()> gone);  // once, when nobody keeps it
+  void keep();  // sets and renews it
+  void watch(
+      std::function<void()> gone);  // once, when nobody kept it: now it is held for this one, for kLife
 
  private:
   void connect();
   void act();
+  void take();
   void lost();
   void again(std::chrono::milliseconds pause);
 

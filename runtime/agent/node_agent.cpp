@@ -103,8 +103,8 @@ kj::Promise<void> NodeAgent::enter(kj::Own<RpcConnection> connection) {
   head_ = kj::mv(connection);
   std::weak_ptr<AgentState> alive = state_;
   loop_.spawn("watching the head", lost.then([this, alive, number] {
-    // Before the node has a number its first join fails, and who asked for that tries again.
-    if (alive.expired() || number != connection_ || state_->node() == 0) return;
+    // A first join fails, and who asked for it tries again.
+    if (alive.expired() || number != connection_ || !has_joined_) return;
     head_lost(Error(ErrorKind::unavailable, "the connection to the head has ended"), false);
   }));
   auto bootstrap = to_head.bootstrap().castAs<wire::Head>();
@@ -153,6 +153,7 @@ kj::Promise<void> NodeAgent::entered(std::uint64_t node, std::string name,
   return ready.then([this, alive = std::weak_ptr<AgentState>(state_), number, node, name = std::move(name),
                      membership = kj::mv(membership)]() mutable {
     if (alive.expired() || number != connection_ || finishing_) return;
+    has_joined_ = true;
     if (connection_ > 1) log(Level::info, "joined the head again, as " + name);
     if (objects_) {
       objects_->named({node}, name);

@@ -94,6 +94,7 @@ class NodeAgent {
   kj::Maybe<wire::Membership::Client> membership_;
   kj::Maybe<wire::Head::Client> joining_;  // asked whether it lives until it has answered the join
   std::uint64_t connection_ = 0;           // number of the current one
+  bool has_joined_ = false;                // once
   std::uint64_t search_ = 0;               // number of the newest attempt to find the head
   int beats_ = 0;                          // not yet answered
   bool finishing_ = false;

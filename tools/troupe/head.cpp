@@ -135,12 +135,13 @@ int head(const Options& options) {
     loop.spawn("ending", loop.timer().afterDelay(kLastPatience).then([&] { force.fulfiller->fulfill(); }));
   });
   try {
+    std::optional<gcs::RedisLease>
+        lease;  // a standby has it already: it must not run out while records are read
+    if (!redis) lease.emplace(loop.io(), address).keep();
     auto started = server.start().then([] { return true; });
     auto ended = force.promise.then([] { return false; }).fork();
     if (!started.exclusiveJoin(ended.addBranch()).wait(loop.scope())) return kFailed;
     RpcListener listener(loop, std::move(listening), token, server.bootstrap());
-    std::optional<gcs::RedisLease> lease;
-    if (!redis) lease.emplace(loop.io(), address).keep();
     publish(folder, {bound.text(), ::getpid(), host_id(), state}, options.standby);
     std::printf("head: listening on %s\n", bound.text().c_str());
     std::fflush(stdout);

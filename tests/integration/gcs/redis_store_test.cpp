@@ -6,7 +6,10 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <memory>
+#include <vector>
 
+#include "gcs/store/redis_lease.h"
 #include "gcs/store/redis_process.h"
 #include "gcs/store/redis_store.h"
 
@@ -208,6 +211,25 @@ TEST_F(RedisStoreTest, ASecondHeadFencesTheFirst) {
 
 // As after a failover to a replica that had not got all: the owner's memory replaces what is there, once, and
 // what waits goes on.
+// Of several standbys one takes over; the others see it at once and wait on.
+TEST_F(RedisStoreTest, TheLeaseOfADeadHeadIsTakenByOne) {
+  int taken = 0;
+  RedisLease winner(io_, address_);
+  std::vector<std::unique_ptr<RedisLease>> standbys;
+  for (int i = 0; i < 5; ++i) {
+    standbys.push_back(std::make_unique<RedisLease>(io_, address_));
+    standbys.back()->watch([&] {
+      if (++taken == 1) winner.keep();
+    });
+  }
+  run_until([&] { return taken > 0; });
+  bool over = false;
+  asio::steady_timer pause(io_, 2 * RedisLease::kLife);
+  pause.async_wait([&](asio::error_code) { over = true; });
+  run_until([&] { return over; });
+  EXPECT_EQ(taken, 1);
+}
+
 TEST_F(RedisStoreTest, AStoreThatLostItsEndIsWrittenAnew) {
   RedisStore::Options options;
   options.timeout = std::chrono::minutes(5);
