@@ -296,12 +296,6 @@ kj::Promise<void> AgentState::end_job(std::uint64_t id) {
   });
 }
 
-kj::Promise<void> AgentState::settled(std::uint64_t job) {
-  auto at = jobs_.find(job);
-  if (at == jobs_.end() || !at->second->ended()) return kj::READY_NOW;
-  return end_job(job);
-}
-
 kj::Promise<void> AgentState::end_workers(const std::string& reason) {
   log(Level::warning, "ending the node's workers: " + reason);
   kj::Vector<kj::Promise<void>> done;

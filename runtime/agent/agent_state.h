@@ -46,8 +46,6 @@ class AgentState : public std::enable_shared_from_this<AgentState> {
   void place(capnp::List<wire::Placement>::Reader placements);
   kj::Promise<void> destroy(capnp::List<wire::Incarnation>::Reader actors);
   kj::Promise<void> end_job(std::uint64_t job);
-  // At once, or when a job that is being ended has ended: what comes for it meanwhile begins it anew.
-  kj::Promise<void> settled(std::uint64_t job);
   // Ends all workers and forgets them; the node may then get new ones.
   kj::Promise<void> end_workers(const std::string& reason);
   kj::Promise<void> end_all(const std::string& reason);  // no new work from then on

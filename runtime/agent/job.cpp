@@ -135,10 +135,14 @@ void Job::launcher_gone(int wait_status) {
   launching_ = Launching::off;
   ++attempt_;
   auto old = std::shared_ptr<Starter>(std::move(launcher_));
-  auto orphans = std::move(running_);
-  running_.clear();
-  for (auto& [pid, worker] : orphans) {
-    worker->exited(old->kill_orphan(pid));
+  for (auto& [pid, worker] : std::exchange(running_, {})) {
+    orphans_[pid] = worker;
+    loop_.spawn("ending an orphan",
+                old->kill_orphan(pid).then(
+                    [this, old, pid = pid, worker = worker, alive = std::weak_ptr<int>(alive_)](int status) {
+                      if (!alive.expired()) orphans_.erase(pid);
+                      worker->exited(status);
+                    }));
   }
   loop_.post([old] {});
   auto lost = std::move(launched_);
@@ -185,6 +189,7 @@ kj::Promise<void> Job::end() {
   kj::Vector<kj::Promise<void>> gone;
   for (auto& [token, worker] : launched_) gone.add(worker->when_over());
   for (auto& [pid, worker] : running_) gone.add(worker->when_over());
+  for (auto& [pid, worker] : orphans_) gone.add(worker->when_over());
   if (launcher_) {
     auto paf = kj::newPromiseAndFulfiller<void>();
     tell_gone_ = kj::mv(paf.fulfiller);

@@ -74,6 +74,7 @@ class Job {
   std::deque<std::shared_ptr<WorkerProcess>> waiting_;
   std::unordered_map<std::uint64_t, std::shared_ptr<WorkerProcess>> launched_;  // by token = process id
   std::unordered_map<pid_t, std::shared_ptr<WorkerProcess>> running_;
+  std::unordered_map<pid_t, std::shared_ptr<WorkerProcess>> orphans_;  // their parent is gone, they not yet
   bool ended_ = false;
   bool too_slow_ = false;
   bool switch_ = false;  // the zygote has said that it cannot fork

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "core/base/log.h"
 #include "runtime/durable/journal_file.h"
@@ -16,7 +17,28 @@ namespace fs = std::filesystem;
 constexpr auto kLook = 1 * kj::SECONDS;
 constexpr auto kSettle = 1 * kj::SECONDS;
 constexpr auto kKeepUnknown = std::chrono::hours(7 * 24);
-constexpr std::size_t kMostAsked = 10'000;
+constexpr std::size_t kMostAsked = 10'000, kMostRemoved = 2000;
+
+bool remove(const std::string& path) {
+  if (path.ends_with(kSharedNote)) {
+    std::ifstream note(path);
+    std::string folder;
+    std::getline(note, folder);
+    if (!folder.empty()) JournalFile::remove(folder);
+  }
+  JournalFile::remove(path);
+  return true;
+}
+
+bool is_old(const std::string& path) {
+  std::error_code bad, none;
+  auto written = fs::last_write_time(path, bad);
+  if (fs::exists(path + "/journal", none))
+    written = std::max(written, fs::last_write_time(path + "/journal", none));
+  if (bad || fs::file_time_type::clock::now() - written < kKeepUnknown) return false;
+  log(Level::warning, "removing files of an actor that the head has not known for a week: " + path);
+  return true;
+}
 
 }  // namespace
 
@@ -63,8 +85,26 @@ kj::Promise<void> JournalKeeper::ask() {
     return request.send().then(
         [this, alive](capnp::Response<wire::Membership::DeadActorsResults> answer) {
           if (alive.expired()) return;
-          for (auto actor : answer.getDead()) remove(actor);
-          for (auto actor : answer.getUnknown()) remove_old(actor);
+          // One look at the folder for all of them: there may be thousands.
+          std::multimap<std::uint64_t, std::string> here;
+          for (Entry& entry : idle()) here.emplace(entry.actor, std::move(entry.path));
+          auto of = [&](std::uint64_t actor) {
+            auto [begin, end] = here.equal_range(actor);
+            std::vector<std::string> paths;
+            for (auto at = begin; at != end; ++at) paths.push_back(at->second);
+            return paths;
+          };
+          std::size_t removed = 0;  // the rest in the next look
+          for (auto actor : answer.getDead()) {
+            for (const auto& path : of(actor)) removed += remove(path);
+            if (removed >= kMostRemoved) return;
+          }
+          for (auto actor : answer.getUnknown()) {
+            auto paths = of(actor);
+            if (!std::any_of(paths.begin(), paths.end(), is_old)) continue;
+            for (const auto& path : paths) removed += remove(path);
+            if (removed >= kMostRemoved) return;
+          }
         },
         [](kj::Exception&&) {});  // asked again
   }
@@ -73,35 +113,6 @@ kj::Promise<void> JournalKeeper::ask() {
 
 kj::Promise<void> JournalKeeper::settle() {
   return ask().exclusiveJoin(loop_.timer().afterDelay(kSettle)).then([this] { membership_ = nullptr; });
-}
-
-void JournalKeeper::remove(std::uint64_t actor) {
-  for (const Entry& entry : idle()) {
-    if (entry.actor != actor) continue;
-    std::error_code ignored;
-    if (entry.path.ends_with(kSharedNote)) {
-      std::ifstream note(entry.path);
-      std::string folder;
-      std::getline(note, folder);
-      if (!folder.empty()) JournalFile::remove(folder);
-    }
-    JournalFile::remove(entry.path);
-  }
-}
-
-void JournalKeeper::remove_old(std::uint64_t actor) {
-  for (const Entry& entry : idle()) {
-    std::error_code bad;
-    auto written = fs::last_write_time(entry.path, bad);
-    std::error_code none;
-    if (fs::exists(entry.path + "/journal", none)) {
-      written = std::max(written, fs::last_write_time(entry.path + "/journal", none));
-    }
-    if (entry.actor != actor || bad || fs::file_time_type::clock::now() - written < kKeepUnknown) continue;
-    log(Level::warning, "removed files of an actor that the head has not known for a week: " + entry.path);
-    remove(actor);
-    return;
-  }
 }
 
 }  // namespace troupe

@@ -35,8 +35,6 @@ class JournalKeeper {
   std::vector<Entry> idle() const;
   kj::Promise<void> ask();
   kj::Promise<void> look();
-  void remove(std::uint64_t actor);
-  void remove_old(std::uint64_t actor);
 
   Executor& loop_;
   std::string folder_;

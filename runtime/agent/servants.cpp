@@ -1,7 +1,5 @@
 #include "runtime/agent/servants.h"
 
-#include <set>
-
 #include "core/control/kj_error.h"
 #include "runtime/agent/agent_state.h"
 
@@ -31,22 +29,15 @@ kj::Promise<void> AgentServant::startJob(StartJobContext context) {
   for (auto argument : info.getArguments()) job.arguments.push_back(text(argument));
   for (auto variable : info.getEnvironment()) job.environment.push_back(text(variable));
   return locked(state_)->in_order(head_, [this, job = std::move(job)]() mutable {
-    auto id = job.id;
-    return locked(state_)->settled(id).then(
-        [state = state_, job = std::move(job)]() mutable { locked(state)->start_job(std::move(job)); });
+    locked(state_)->start_job(std::move(job));
+    return kj::Promise<void>(kj::READY_NOW);
   });
 }
 
 kj::Promise<void> AgentServant::place(PlaceContext context) {
   return locked(state_)->in_order(head_, [this, context]() mutable {
-    auto placements = context.getParams().getPlacements();
-    std::set<std::uint64_t> jobs;
-    for (auto one : placements) jobs.insert(one.getJob());
-    kj::Vector<kj::Promise<void>> settled;
-    for (auto job : jobs) settled.add(locked(state_)->settled(job));
-    return kj::joinPromises(settled.releaseAsArray()).then([state = state_, placements, context]() mutable {
-      locked(state)->place(placements);
-    });
+    locked(state_)->place(context.getParams().getPlacements());
+    return kj::Promise<void>(kj::READY_NOW);
   });
 }
 

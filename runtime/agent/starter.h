@@ -55,8 +55,9 @@ class Starter {
   virtual void end() = 0;               // kills and reaps all; then gone comes
   virtual void kill_parent() = 0;       // when end() took too long
   virtual void drain() = 0;             // the parent's last lines
-  virtual int kill_orphan(
-      pid_t worker) = 0;  // after gone: ends what is left of it and returns its wait status
+  // After gone: ends what is left of it; its wait status, once it is no more. That may take its time, in a
+  // driver or a file system that hangs.
+  virtual kj::Promise<int> kill_orphan(pid_t worker) = 0;
 };
 
 }  // namespace troupe

@@ -14,6 +14,8 @@
 namespace troupe {
 namespace {
 
+constexpr auto kReap = 10 * kj::MILLISECONDS;
+
 struct Pipe {
   UniqueFd reads, writes;
 };
@@ -92,14 +94,18 @@ class ZygoteStarter final : public Starter {
     err_->drain();
   }
   // The parent is gone, so its children were killed with it; this process may have inherited them.
-  int kill_orphan(pid_t worker) override {
+  kj::Promise<int> kill_orphan(pid_t worker) override {
     ::kill(-worker, SIGKILL);
-    int status = SIGKILL;
-    ::waitpid(worker, &status, 0);
-    return status;
+    return reap(worker);
   }
 
  private:
+  kj::Promise<int> reap(pid_t worker) {
+    int status = SIGKILL;
+    if (::waitpid(worker, &status, WNOHANG) != 0) return status;  // or it is not this process's
+    return loop_.timer().afterDelay(kReap).then([this, worker] { return reap(worker); });
+  }
+
   ControlLoop& loop_;
   std::unique_ptr<Launcher> launcher_;
   std::unique_ptr<LineReader> out_, err_;

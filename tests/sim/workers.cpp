@@ -118,7 +118,7 @@ class Workers::SimStarter final : public Starter {
     state_->later(state_->soon(), [state = state_] { state->go(kKilled, false); });
   }
   void drain() override {}
-  int kill_orphan(pid_t worker) override {
+  kj::Promise<int> kill_orphan(pid_t worker) override {
     auto pid = static_cast<std::uint64_t>(worker);
     if (state_->children.count(pid) > 0)
       state_->later(0, [state = state_, pid] { state->workers.crash(pid, kKilled); });

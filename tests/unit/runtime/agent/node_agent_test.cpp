@@ -205,20 +205,6 @@ TEST_F(NodeAgentTest, ALightWorkerIsStartedOnce) {
   EXPECT_TRUE(seen_->ended.empty()) << seen_->ended.begin()->second.message;
 }
 
-TEST_F(NodeAgentTest, WhatComesForAJobThatIsBeingEndedBeginsItAnew) {
-  start_job("register");
-  place(101, {1});
-  until([&] { return seen_->alive.count(1) == 1; });
-  auto end = to_agent().endJobRequest();
-  end.setJob(1);
-  auto ending = end.send().ignoreResult();
-  start_job("register");
-  place(102, {2});
-  until([&] { return seen_->alive.count(2) == 1 || seen_->failed.count(2) == 1; });
-  EXPECT_EQ(seen_->failed.count(2), 0u) << seen_->failed[2].message;
-  ending.wait(loop_.scope());
-}
-
 TEST_F(NodeAgentTest, AJoinThatFailedIsMadeAgain) {
   stop();
   NodeAgent::Options options(*Token::random());
