@@ -1,12 +1,16 @@
 // The life of an actor, as one table.
 //
-//              placed              alive
-//   PENDING ───────────▶ STARTING ───────▶ ALIVE
-//      │                  │  ▲  │            │
-//      │           failed │  │  │ doomed     │ failed         failed: the incarnation ended, the actor may
-//      restart │ doomed           ▼  │ placed        │                doomed: it may not: limit reached,
-//      killed, owner gone │              RESTARTING ◀───────────┤ │                     │ doomed        │
-//      doomed └──────▶ DEAD ◀───────┴───────────────┘
+// clang-format off
+//             placed             alive
+//   PENDING ─────────▶ STARTING ─────────▶ ALIVE
+//                        │   ▲               │
+//                 failed │   │ placed        │ failed
+//                        ▼   │               │
+//                      RESTARTING ◀──────────┘
+// clang-format on
+//
+// `doomed` leads from each of them to DEAD, for good. failed: the incarnation ended, the actor may restart;
+// doomed: it may not: its limit is reached, it was killed, its owner is gone.
 //
 // A trigger without an entry is stale or repeated and changes nothing. A new incarnation begins with each
 // `placed`.
