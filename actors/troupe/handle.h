@@ -3,6 +3,7 @@
 // alive.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -182,10 +183,12 @@ class Handle {
     int times = options.recompute();
     options.recompute(0);
     auto kept = std::make_shared<const Arguments>(std::move(arguments));
-    auto call = [handle = *this, options, kept](std::chrono::milliseconds limit) {
+    auto call = [handle = *this, options, times, kept](std::chrono::milliseconds limit) {
       CallOptions now = options;
       bool shorter = options.deadline().count() <= 0 || limit < options.deadline();
       if (limit.count() > 0 && shorter) now.deadline(limit);
+      // Made again: what took the object may be about to take the actor too.
+      if (limit.count() > 0) now.retries(std::max(options.retries(), times));
       return std::apply([&](const auto&... value) { return handle.template call_with<M>(now, value...); },
                         *kept);
     };
